@@ -1,6 +1,6 @@
 """The command `fedwad`.
 
-It is outside the package, so that Ctrl-C while the package loads ends it without a traceback, too.
+It is outside the package, so that Ctrl-C ends it without a traceback also while the package loads.
 """
 
 import os
@@ -16,12 +16,13 @@ def run() -> None:
     """Run the command line, and end this process at once after Ctrl-C.
 
     Python would first wait for threads, and those of PyTorch would abort the process. If Ctrl-C
-    came during an `exec`, as of a dataclass, Python would end by the signal and not by the code.
+    came during an `exec`, which the definition of a dataclass calls, Python would end by the signal
+    and not with the exit code.
     """
     try:
         main()
-    except SystemExit as ended:
-        if ended.code != _INTERRUPTED:
+    except SystemExit as end:
+        if end.code != _INTERRUPTED:
             raise
         with suppress(OSError):
             sys.stdout.flush()
@@ -35,15 +36,15 @@ def main() -> None:
 
         app()
     except KeyboardInterrupt:
-        _end_interrupted()
-    except SystemExit as ended:
-        # If Ctrl-C comes before a command has begun, Typer exits because of it in silence.
-        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
-            _end_interrupted()
+        _exit_interrupted()
+    except SystemExit as end:
+        # If Ctrl-C comes before a command has begun, Typer exits without a message.
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+            _exit_interrupted()
         raise
 
 
-def _end_interrupted() -> None:
+def _exit_interrupted() -> None:
     sys.stderr.write("Interrupted; no result was written.\n")
     sys.exit(_INTERRUPTED)
 

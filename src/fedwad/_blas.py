@@ -1,4 +1,4 @@
-"""Arithmetic on one thread, whose last bits do not depend on the number of cores."""
+"""BLAS on one thread, so that the last bits of results do not depend on the number of cores."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ T = TypeVar("T")
 
 
 class SharedSetting(Generic[T]):
-    """A setting of the whole process that holds while any thread is inside.
+    """A context manager for a setting of the whole process.
 
-    The first thread to enter calls `change`, and the last to leave gives its result to `restore`.
+    The setting holds while any thread is inside a `with` block of it. The first block to open calls
+    `change`, and the last to close calls `restore` with what `change` returned.
     """
 
     def __init__(self, change: Callable[[], T], restore: Callable[[T], None]) -> None:
         self._change, self._restore = change, restore
-        self._lock, self._inside = Lock(), 0
-        self._before: T
+        self._lock, self._open_blocks = Lock(), 0
+        self._changed: T
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
-            if self._inside == 0:
-                self._before = self._change()
-            self._inside += 1
+            if self._open_blocks == 0:
+                self._changed = self._change()
+            self._open_blocks += 1
         try:
             yield
         finally:
             with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._restore(self._before)
+                self._open_blocks -= 1
+                if self._open_blocks == 0:
+                    self._restore(self._changed)
 
 
 def _run_in_thread(work: Callable[[], T]) -> T:
-    """Run in a short-lived thread, because threadpoolctl lets nobody lift a limit while the thread
-    that set it lives."""
+    """Run a function in a thread of its own and return its result.
+
+    threadpoolctl lets nobody lift a limit while the thread that set it lives.
+    """
     results: list[T] = []
     thread = Thread(target=lambda: results.append(work()))
     thread.start()
@@ -58,9 +61,9 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-#: Runs matrix products on one thread each, as long as any thread of this process is inside. A
-#: product split over threads sums in a different order. Clients and pairs work in threads of their
-#: own, so little time is lost. Products of other code in this process are slowed down meanwhile.
+#: Runs each matrix product on one thread while any thread of this process is inside. A product that
+#: is split over threads adds in another order. Little time is lost, because clients and pairs have
+#: threads of their own. Products of other code in this process are slower meanwhile.
 single_threaded_blas = SharedSetting(
     change=lambda: _run_in_thread(lambda: _controller().limit(limits=1, user_api="blas")),
     restore=lambda limits: _run_in_thread(limits.restore_original_limits),

@@ -1,4 +1,4 @@
-"""Checks of options that several packages share."""
+"""Checks of options and of saved content that several packages share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "format_value",
 ]
 
-_MOST_ROWS = 10**15
+_MAX_ROWS = 10**15
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -48,7 +48,7 @@ def check_number(number: Any, name: str, least: float = 0.0, positive: bool = Fa
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
-    """Return one of a few words."""
+    """Return the value if it is one of the words `choices`."""
     if type(value) not in (str, np.str_) or value not in choices:
         words = [f"'{choice}'" for choice in choices]
         among = f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
@@ -57,28 +57,28 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return True or False; nothing else counts as a boolean here."""
+    """Return True or False; other types, such as 0 and 1, are refused."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {format_value(value)}; give True or False.")
     return bool(value)
 
 
 def check_text(value: Any, name: str) -> str:
-    """Return a string."""
+    """Return the value if it is a string."""
     if not isinstance(value, str):
         raise InputError(f"{name} is {format_value(value)}; give a string.")
     return value
 
 
 def check_path(path: Any, name: str) -> Path:
-    """Return the path of a file."""
+    """Return a string or path object as a Path."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"{name} is {format_value(path)}; give the path of a file.")
     return Path(path)
 
 
 def check_callback(callback: C | None) -> C | None:
-    """Return a function to report progress to, or None."""
+    """Return the value if it is None or can be called, as with reports of progress."""
     if callback is not None and not callable(callback):
         raise InputError(f"callback is {format_value(callback)}; give a function, or leave it out.")
     return callback
@@ -90,8 +90,11 @@ def format_value(value: Any) -> str:
 
 
 def check_saved(content: Mapping[str, Any], numbers: Sequence[str]) -> None:
-    """Raise ValueError unless the entries `numbers` of saved content are numbers or None, its
-    "rows" counts, and its "covariance_types" strings; an entry may be missing."""
+    """Raise ValueError unless the entries of saved content have the right types.
+
+    The entries named by `numbers` are numbers or None, "rows" are counts, and "covariance_types"
+    are strings. Any entry may be missing.
+    """
     if not isinstance(content, Mapping):
         raise ValueError("the content is not a mapping")
     for name in numbers:
@@ -100,7 +103,7 @@ def check_saved(content: Mapping[str, Any], numbers: Sequence[str]) -> None:
     for name in ("rows", "covariance_types"):
         if not isinstance(content.get(name, ()), list | tuple):
             raise ValueError(f"{name} is not a list")
-    if not all(type(rows) is int and 0 <= rows < _MOST_ROWS for rows in content.get("rows", [])):
+    if not all(type(count) is int and 0 <= count < _MAX_ROWS for count in content.get("rows", [])):
         raise ValueError("rows are not counts")
     if not all(type(name) is str for name in content.get("covariance_types", [])):
         raise ValueError("covariance_types are not strings")

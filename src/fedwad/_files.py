@@ -1,4 +1,4 @@
-"""Files that an interruption leaves whole: the old one or the new one, never half of one."""
+"""Files that are written whole or not at all, and results that are saved in them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,26 @@ import numpy as np
 from fedwad._checks import check_path
 from fedwad.errors import InputError
 
-__all__ = ["SavedResult", "read_arrays", "to_toml", "write_arrays", "write_atomically"]
+__all__ = [
+    "DAMAGE_ERRORS",
+    "SavedResult",
+    "read_arrays",
+    "to_toml",
+    "toml_value",
+    "write_arrays",
+    "write_atomically",
+]
 
 _ENGINE_ENTRIES = ("kind", "agreed_schema")  # entries that a job of an engine adds to a result
 #: What reading damaged content can raise.
-_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError)
+DAMAGE_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+)
 
 
 class SavedResult:
@@ -36,7 +51,7 @@ class SavedResult:
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Make a result from what `_content` returned; some error for anything else."""
+        """Make a result from what `_content` returned; anything else raises a `DAMAGE_ERRORS`."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,14 +68,14 @@ class SavedResult:
         entries = dict(content) if isinstance(content, Mapping) else {"format": None}
         for name in _ENGINE_ENTRIES:
             entries.pop(name, None)
-        kind = entries.pop("format", cls._format)
-        if kind != cls._format:
+        found = entries.pop("format", cls._format)
+        if found != cls._format:
             raise InputError(
-                f"This is the content of {kind!r} where '{cls._format}' is read; give that."
+                f"This is the content of {found!r} where '{cls._format}' is read; give that."
             )
         try:
             return cls._from_content(entries)
-        except _DAMAGED:
+        except DAMAGE_ERRORS:
             raise InputError(
                 f"This is not the content of a fedwad {cls._noun}; parts are missing or were"
                 " changed."
@@ -76,7 +91,7 @@ class SavedResult:
         )
 
     def _html_rows(self) -> Mapping[str, str]:
-        """Return the rows of the table that a notebook shows: names and texts."""
+        """Return the rows of the table that a notebook shows, a text for each name."""
         return {}
 
     def _repr_html_(self) -> str:
@@ -117,7 +132,7 @@ class SavedResult:
 
 
 def _to_plain(value: Any) -> Any:
-    """Return what JSON can hold of the value of a field; NaN in arrays becomes None."""
+    """Return the value of a field in a form that JSON can hold; NaN in arrays becomes None."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -125,25 +140,25 @@ def _to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, tuple):
-        return [_to_plain(one) for one in value]
+        return [_to_plain(item) for item in value]
     return _without_nan(value.tolist()) if hasattr(value, "tolist") else value
 
 
 def _without_nan(values: Any) -> Any:
     if isinstance(values, list):
-        return [_without_nan(one) for one in values]
+        return [_without_nan(item) for item in values]
     return values if values == values else None
 
 
 def to_toml(content: Mapping[str, Any]) -> str:
-    """Return strings, numbers, lists and flat tables as lines of TOML."""
-    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in content.items())
+    """Return entries as lines of TOML: strings, numbers, lists and flat mappings."""
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in content.items())
 
 
-def _toml_value(value: Any) -> str:
-    """Return a value in TOML, which differs from JSON in tables, DEL and infinity."""
+def toml_value(value: Any) -> str:
+    """Return a value in TOML, which differs from JSON in mappings, DEL and infinite floats."""
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key} = {_toml_value(part)}" for key, part in value.items())
+        inner = ", ".join(f"{key} = {toml_value(part)}" for key, part in value.items())
         return f"{{ {inner} }}"
     if isinstance(value, float):
         return repr(value)
@@ -151,7 +166,10 @@ def _toml_value(value: Any) -> str:
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write `content` to a temporary neighbour, flush it to disk, and rename it to `path`."""
+    """Write `content` to a temporary file in the folder of `path`, flush it, and rename it.
+
+    An interruption leaves the old file or the new one, never a part of one.
+    """
     path = check_path(path, "path")
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
@@ -177,7 +195,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 
 
 def read_arrays(path: str | Path) -> dict[str, Any]:
-    """Return the arrays of a .npz file by name; none if it is another kind of file."""
+    """Return the arrays of a .npz file by name; an empty dict if it is another kind of file."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

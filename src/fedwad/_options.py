@@ -30,14 +30,15 @@ M = TypeVar("M", bound="Method")
 class OptionKind(Protocol):
     """The values that an option can have.
 
-    `annotation` is the type of the option on the command line; None keeps it off there.
+    `annotation` is the type of the option on the command line; None if the command line does not
+    have it.
     """
 
     @property
     def annotation(self) -> Any: ...
 
     def check(self, value: Any, name: str) -> Any:
-        """Return the value in its plain form; InputError if it is out of range."""
+        """Return the value as a plain type or a Measure; InputError if it is not allowed."""
         ...
 
 
@@ -98,7 +99,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Points:
-    """A starting point cloud, or one of a few words for how to make one."""
+    """A point cloud to start from, or one of a few words that say how to make one."""
 
     words: tuple[str, ...] = ()
 
@@ -130,7 +131,11 @@ def option(default: Any, kind: OptionKind, text: str) -> Any:
 
 @dataclass(frozen=True)
 class Method:
-    """Options of one method, checked when the object is made. `about` is its help text."""
+    """Options of one method, checked when the object is made.
+
+    `name` is the word by which users name the method, and `about` describes it in help texts. An
+    option whose default is None may stay None.
+    """
 
     name: ClassVar[str]
     about: ClassVar[str]
@@ -168,7 +173,7 @@ def resolve(method: Any, options: Mapping[str, Any], methods: Sequence[type[M]])
     """
     if isinstance(method, Method):
         return _check_object(method, options, methods)
-    names = [one.name for one in methods]
+    names = [m.name for m in methods]
     chosen = methods[names.index(check_choice(method, "method", names))]
     for name in options:
         if name not in chosen.option_names():
@@ -177,27 +182,24 @@ def resolve(method: Any, options: Mapping[str, Any], methods: Sequence[type[M]])
 
 
 def _check_object(method: Method, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
-    for one in methods:
-        if isinstance(method, one):
+    for allowed in methods:
+        if isinstance(method, allowed):
             if options:
                 raise InputError(
                     f"{next(iter(options))} came beside an option object; set it in"
-                    f" {one.__name__}(...)."
+                    f" {allowed.__name__}(...)."
                 )
             return method
-    known = " or ".join(one.__name__ for one in methods)
-    raise InputError(f"method is a {type(method).__name__}, which is not for this; give {known}.")
+    classes = " or ".join(allowed.__name__ for allowed in methods)
+    raise InputError(f"method is a {type(method).__name__}, which is not for this; give {classes}.")
 
 
 def _unknown_option_message(
     name: str, chosen: type[Method], methods: Sequence[type[Method]]
 ) -> str:
-    takers = [f"'{one.name}'" for one in methods if name in one.option_names()]
-    known = ", ".join(chosen.option_names())
-    if not takers:
-        return f"There is no option '{name}'; method '{chosen.name}' takes {known}."
-    plural = "methods" if takers[1:] else "method"
-    return (
-        f"{name} is an option of {plural} {' and '.join(takers)}; method '{chosen.name}' takes"
-        f" {known}."
-    )
+    others = [f"'{m.name}'" for m in methods if name in m.option_names()]
+    takes = f"method '{chosen.name}' takes {', '.join(chosen.option_names())}."
+    if not others:
+        return f"There is no option '{name}'; {takes}"
+    plural = "methods" if others[1:] else "method"
+    return f"{name} is an option of {plural} {' and '.join(others)}; {takes}"

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 __all__ = ["format_bytes", "format_day", "pluralize", "to_printable"]
 
 _MAX_CHARACTERS = 1000
-_MAX_DAYS = 500_000  # from 1970; years have four digits up to this day
+_MAX_DAYS = 500_000  # before or after 1970; years have four digits within them
 
 
 def pluralize(number: int, noun: str, plural: str | None = None) -> str:
@@ -26,7 +26,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_day(days: float) -> str | None:
-    """Return the date of a number of days from 1970; None outside four-digit years.
+    """Return the date that is so many days after 1970-01-01; None if too far from it.
 
     >>> format_day(14600.2), format_day(float("nan"))
     ('2009-12-22', None)

@@ -19,8 +19,8 @@ __all__ = ["Suggestion", "agreement", "cluster", "in_order", "stability", "sugge
 Affinity = Literal["linear", "kernel", "knn"]
 
 _MAX_CLUSTERS = 15  # that `suggest` considers
-_MIN_BANDWIDTH = 0.1  # times the smallest squared distance
-_BANDWIDTH_RATIO = 1.5  # of one bandwidth that is tried to the one before
+_MIN_BANDWIDTH = 0.1  # as a fraction of the smallest squared distance
+_BANDWIDTH_RATIO = 1.5  # of each bandwidth that is tried to the one before
 _CLEAR_GAP = 0.5  # smallest eigengap that suggests clusters
 _SELF_AFFINITY = 1e-6  # of a site to itself, so that one without neighbours is a cluster
 
@@ -62,8 +62,9 @@ def cluster(
     distances : array (N, N), symmetric with zero diagonal
     k : number of clusters
     affinity : "kernel" for the Gaussian kernel of `suggest`, "linear" for 1 - D^2 / max D^2 (the
-        paper's first), "knn" for the same between each site and its `n_neighbors` nearest ones only
-        (the paper's second and third, with 3 and 5, have weights 0 and 1)
+        paper's first affinity), "knn" for the same between each site and its `n_neighbors` nearest
+        ones only. (The paper's second and third are like "knn" with 3 and 5 neighbours, but with
+        weights 0 and 1.)
     n_neighbors : neighbours of each site in the graph of "knn"
     seed : of the k-means step
     resolution : standard error of a squared distance, the smallest bandwidth of "kernel"
@@ -81,8 +82,8 @@ def cluster(
     check_integer(n_neighbors, "n_neighbors")
     if not isinstance(resolution, int | float) or resolution < 0:
         raise InputError(f"resolution is {format_value(resolution)}; give a number of at least 0.")
-    checked = _check_distances(distances)
-    count = len(checked)
+    matrix = _check_distances(distances)
+    count = len(matrix)
     if check_integer(k, "k") > count:
         raise InputError(
             f"{k} clusters were asked for among {count} sites; ask for at most as many."
@@ -92,7 +93,7 @@ def cluster(
         return np.zeros(count, dtype=np.int64)
     if k == count:
         return np.arange(count)
-    graph = _affinity_graph(checked, affinity, n_neighbors, k, resolution)
+    graph = _affinity_graph(matrix, affinity, n_neighbors, k, resolution)
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -100,7 +101,7 @@ def cluster(
     rows = vectors[:, :k]
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     model = KMeans(k, n_init=20, random_state=seed)
-    with warnings.catch_warnings():  # sites at distance zero
+    with warnings.catch_warnings():  # k-means warns about sites at distance zero
         warnings.simplefilter("ignore", ConvergenceWarning)
         return in_order(model.fit_predict(rows / np.where(lengths > 0, lengths, 1.0)))
 
@@ -121,18 +122,19 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
     eigengap. A gap is clear from 0.5 on: k groups without links between them have a gap of about 1.
     No bandwidth is below `resolution`, the standard error of a squared distance.
     """
-    checked = _check_distances(distances)
-    count = len(checked)
+    matrix = _check_distances(distances)
+    count = len(matrix)
     if count < 3:
         return Suggestion(1, np.zeros(count))
     largest_gap, suggestion = 0.0, Suggestion(1, np.zeros(count))
-    for graph in _kernel_graphs(checked, resolution):
+    for graph in _kernel_graphs(matrix, resolution):
         eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
             : _MAX_CLUSTERS + 1
         ]
         gaps = np.diff(eigenvalues)[1:]  # the first eigenvalue is always 0
         if gaps.max() > largest_gap:
             largest_gap = float(gaps.max())
+            # Of three sites, a chain has a gap of 1, and two with the third apart have a gap of 2.
             clear = largest_gap >= (_CLEAR_GAP if count > 3 else 1 + _CLEAR_GAP)
             number = int(gaps.argmax()) + 2 if clear else 1
             suggestion = Suggestion(number, eigenvalues, by_distance=number)
@@ -140,7 +142,7 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
 
 
 def check_noise(noise: Any) -> None:
-    """Raise InputError unless `noise`, the relative size of errors, is a fraction."""
+    """Raise InputError unless `noise`, the relative size of errors, is a number from 0 to 10."""
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
         raise InputError(
             f"noise is {format_value(noise)}; give a fraction of at least 0, such as 0.05."
@@ -162,15 +164,15 @@ def stability(
     errors of about 0.05. One means that errors change nothing, zero that clusters are chance.
     """
     check_noise(noise)
-    checked = _check_distances(distances)
+    matrix = _check_distances(distances)
     rng = np.random.default_rng(seed)
 
-    def perturbed() -> Floats:
-        factors = np.triu(np.exp(noise * rng.standard_normal(checked.shape)), 1)
-        return np.asarray(checked * (factors + factors.T))
+    def perturb() -> Floats:
+        factors = np.triu(np.exp(noise * rng.standard_normal(matrix.shape)), 1)
+        return np.asarray(matrix * (factors + factors.T))
 
-    others = (perturbed() for _ in range(check_integer(draws, "draws")))
-    return agreement(checked, others, k, affinity, n_neighbors, seed)
+    others = (perturb() for _ in range(check_integer(draws, "draws")))
+    return agreement(matrix, others, k, affinity, n_neighbors, seed)
 
 
 def agreement(
@@ -190,7 +192,7 @@ def agreement(
         cluster(other, k, affinity, n_neighbors, seed + draw, resolution)
         for draw, other in enumerate(others)
     )
-    return float(np.mean([adjusted_rand_score(reference, found) for found in labels]))
+    return float(np.mean([adjusted_rand_score(reference, other) for other in labels]))
 
 
 def _affinity_graph(
@@ -199,9 +201,8 @@ def _affinity_graph(
     """Return affinities between all sites, or to nearest neighbours."""
     linear = np.asarray(1 - (distances / (float(distances.max()) or 1.0)) ** 2)
     if affinity == "linear":
-        np.fill_diagonal(
-            linear, _SELF_AFFINITY
-        )  # with affinity 1 each site would be its own cluster
+        # With an affinity of 1 to itself each site would be its own cluster.
+        np.fill_diagonal(linear, _SELF_AFFINITY)
         return linear
     if affinity == "kernel":  # with the bandwidth that separates k clusters best
         return max(
@@ -212,12 +213,11 @@ def _affinity_graph(
         raise InputError(
             f"n_neighbors is {n_neighbors} for {len(distances)} sites; give a smaller number."
         )
-    nearest = np.argsort(
-        distances + np.diag(np.full(len(distances), np.inf)), axis=1, kind="stable"
-    )[:, :n_neighbors]
+    to_others = distances + np.diag(np.full(len(distances), np.inf))
+    nearest = np.argsort(to_others, axis=1, kind="stable")[:, :n_neighbors]
     graph = np.zeros_like(distances)
     np.put_along_axis(graph, nearest, 1.0, axis=1)
-    # Links count by how near they are: a group with fewer sites has neighbours outside it.
+    # Near links count more: in a group of few sites, some neighbours are outside the group.
     return np.asarray((graph + graph.T) / 2 * np.maximum(linear, _SELF_AFFINITY))
 
 
@@ -230,8 +230,8 @@ def _kernel_graphs(distances: Floats, resolution: float) -> list[Floats]:
     smallest = float(nearest.min())
     # If every site has a copy at distance zero, any other distance is large.
     fallback = float(squares[squares > 0].min(initial=1.0)) * _MIN_BANDWIDTH
-    noise = max(_MIN_BANDWIDTH * smallest, resolution / largest_distance / largest_distance)
-    bandwidth = max(float(np.median(nearest)) - smallest, noise) or fallback
+    least = max(_MIN_BANDWIDTH * smallest, resolution / largest_distance / largest_distance)
+    bandwidth = max(float(np.median(nearest)) - smallest, least) or fallback
     widest = max(bandwidth, (float(np.median(squares[off_diagonal])) - smallest) / 2)
     graphs = []
     while bandwidth <= widest * (1 + 1e-9):
@@ -260,6 +260,6 @@ def _check_distances(distances: Any) -> Floats:
 
 
 def in_order(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the same partition, numbered in order of appearance."""
+    """Return the same clusters, numbered in the order in which they appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)

@@ -1,6 +1,6 @@
 """The methods of `fedwad.distance`, `fedwad.matrix` and `fedwad.coreset`, each with its options.
 
-A method is named by a word, with its options as keywords, or given as an object of this module:
+A method is given as a word, with its options as keywords, or as an object of this module:
 
 >>> import fedwad
 >>> X, Y = [[0.0], [1.0]], [[2.0], [3.0]]
@@ -10,8 +10,7 @@ A method is named by a word, with its options as keywords, or given as an object
 True
 
 Objects check themselves: an option that is out of range raises `fedwad.InputError`.
-`support` is the number of points of a cloud that travels; `cells` is the number of cells of a
-summary.
+`support` is the number of points of a support; `cells` is the number of cells of a summary.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Summary(Method):
 
     Parameters
     ----------
-    cells : number of k-means cells; with labels the number over all classes, at least one a class
+    cells : number of k-means cells; with labels it is divided among the classes, at least one each
     covariance_type : form of the within-cell covariance that sites send: "full", "lowrank", "diag",
         "spherical"; "auto" is full up to 1024 features. With labels "auto" is full up to 64
         features, and 40 main directions with the diagonal of each class beyond that.
@@ -70,24 +69,24 @@ class Summary(Method):
 
 @dataclass(frozen=True)
 class FedWaD(Method):
-    """The paper's Algorithm 1: a small point cloud travels between the sites.
+    """The paper's Algorithm 1: a support travels between the sites.
 
     Parameters
     ----------
-    support : number of points that travel
+    support : number of points of the support
     rounds : largest number of rounds
     t : position on the geodesic, in (0, 1), or "random" for a new one each round. A random
         position does not protect the data.
     interpolant : "barycentric" keeps the support small; "exact" is the paper's exact
         interpolating measure, which reveals every sample to the server
     reveal : whether sites send their distance to the support in the "last" message only or in
-        "every" round. Waiting, as the paper proposes, does not protect data: the clouds in between
-        reveal as much.
+        "every" round. Sending it last, as the paper proposes, does not protect data: the supports
+        of the earlier rounds reveal as much.
     tol : stop when the server's running estimate changes by less than this fraction in two
         consecutive rounds
     max_support : largest number of atoms that an exact interpolating measure may keep
-    init : starting cloud, an array (points, features) or a Measure; `support` is then its size.
-        By default points are drawn around the pooled mean of the sites.
+    init : support to start from, an array (points, features) or a Measure; its size is then the
+        number `support`. By default points are drawn around the pooled mean of the sites.
     covariance_type : form of the within-cell covariance that sites send in the final message
     """
 
@@ -179,8 +178,8 @@ class UnionCoreset(Method):
     rounds : largest number of rounds
     weights : "equal" masses, or "free": each atom weighs what is nearest to it (k-means)
     init : "summaries" asks each site for one summary and starts from a coreset of a synthetic
-        union (from moments if all sites refuse); "moments" draws points around the pooled mean; an
-        array (size, features) is the start itself
+        sample of the union, or as "moments" does if all sites refuse. "moments" draws points around
+        the pooled mean. An array (size, features) is itself the start.
     clients_per_round : number of random sites asked in a round; None asks all
     tol : stop when the bounds on the squared distance differ by less than this fraction and moving
         the atoms gains less than it
@@ -198,7 +197,7 @@ class UnionCoreset(Method):
 
 @dataclass(frozen=True)
 class SummaryCoreset(Method):
-    """A coreset from one summary of each site: less exact, with a wider interval, and less sent.
+    """A coreset from one summary of each site: less exact, with wider bounds, and fewer bytes.
 
     Parameters
     ----------
@@ -225,7 +224,7 @@ class _CoresetEpochs(Method):
 
 @dataclass(frozen=True)
 class FedWaDCoreset(_CoresetEpochs):
-    """The paper's coreset: gradient steps on the mean FedWaD distance to a few random sites.
+    """The paper's coreset: gradient steps on the mean FedWaD distance to some random sites.
 
     Parameters
     ----------
@@ -233,8 +232,8 @@ class FedWaDCoreset(_CoresetEpochs):
     init : "moments", "summaries", or an array (size, features), as for `UnionCoreset`
     clients_per_round : number of random sites asked in an epoch
     tol : stop when an epoch moves the atoms by less than this fraction of the distance
-    support : number of points of each FedWaD's support
-    inner_rounds : rounds of each FedWaD
+    support : number of points of the support of each FedWaD distance
+    inner_rounds : number of rounds of each FedWaD distance
     optimizer : "adam" or "sgd"
     learning_rate : by default a tenth of the data's scale for "adam", 0.5 for "sgd"
     """

@@ -18,7 +18,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._drift.history import History
 from fedwad._drift.result import DriftResult
 from fedwad._drift.sequential_test import compare_blocks, level_at
-from fedwad._files import SavedResult
+from fedwad._files import DAMAGE_ERRORS, SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import (
     AgreedFederation,
@@ -39,10 +39,6 @@ from fedwad.methods import Summary
 from fedwad.tables import Schema
 
 __all__ = ["Reference"]
-
-
-#: What reading damaged content can raise.
-_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +262,7 @@ class Reference(SavedResult):
             summary, blocks = reference._replies
             if summary.summary.dimension != len(blocks.centre):
                 raise ValueError("summary and blocks differ in their features")
-        except _DAMAGED:
+        except DAMAGE_ERRORS:
             raise InputError(
                 "This is not the content of a reference; parts are missing or were changed."
             ) from None
