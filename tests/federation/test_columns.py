@@ -209,7 +209,7 @@ def test_a_stored_index_can_be_the_label_or_dropped_by_name(tmp_path):
 
 def test_a_table_of_nothing_but_an_index(tmp_path):
     path = written(tmp_path, "a.parquet", TABLE[["u"]].set_index("u"))
-    with pytest.raises(InputError, match=r"a\.parquet (has no columns of values|is empty)"):
+    with pytest.raises(InputError, match=r"a\.parquet (has no columns;|is empty)"):
         read(path)
 
 

@@ -21,8 +21,8 @@ class Columns:
 
     A text of `missing` stands for a missing value in every column, or, like "chol=0", in one.
     `schema` is a given schema, "auto" for one that the sites agree on, or None for columns of
-    numbers as they are; `schema_path` is the file of a given schema. With `by_cell` no entry of a
-    table changes how another is read, which differential privacy needs.
+    numbers as they are; `schema_path` is the file of a given schema. With `elementwise` no entry of
+    a table changes how another is read, which differential privacy needs.
     """
 
     label: str | None = None
@@ -30,7 +30,7 @@ class Columns:
     missing: tuple[str, ...] = ()
     schema: Schema | Literal["auto"] | None = None
     schema_path: str = ""
-    by_cell: bool = False
+    elementwise: bool = False
 
     @classmethod
     def of(

@@ -125,7 +125,9 @@ def local(
     """
     policy = Policy.open() if policy is None else policy
     _check_arguments(data, policy)
-    columns = replace(Columns.of(label_column, drop, missing, schema), by_cell=policy.is_private)
+    columns = replace(
+        Columns.of(label_column, drop, missing, schema), elementwise=policy.is_private
+    )
     site_data = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
     tables = {name: table for name, table in site_data.items() if isinstance(table, RawTable)}
     if columns.schema == "auto" and tables and len(tables) == len(site_data):

@@ -73,7 +73,7 @@ def accept_data(data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> boo
 
 def load_site_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:
     """The data of a node: a table if sites may agree on its schema, otherwise encoded data."""
-    data = read_raw(source, columns=replace(columns, by_cell=policy.is_private))
+    data = read_raw(source, columns=replace(columns, elementwise=policy.is_private))
     takes_schema = columns.schema == "auto" and {"schema", "encode"} <= set(policy.allow)
     if isinstance(data, RawTable) and takes_schema:
         return data

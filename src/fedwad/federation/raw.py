@@ -18,14 +18,14 @@ from fedwad.tables import (
     Profile,
     Schema,
     Table,
-    encode_by_cell,
+    encode_elementwise,
     find_schema_conflicts,
     hide_rare,
     label_texts,
     label_values,
-    numbers_by_cell,
     plain_table,
     profile,
+    read_numbers_elementwise,
 )
 
 __all__ = ["RawTable", "as_dataset", "schema_with_conflicts"]
@@ -35,14 +35,14 @@ __all__ = ["RawTable", "as_dataset", "schema_with_conflicts"]
 class RawTable:
     """A table with the name of its label column, or with labels that came beside it.
 
-    With `by_cell`, which is for differential privacy, each entry of the table is encoded without
-    regard to the others, no entry is refused, and labels are texts.
+    With `elementwise`, which is for differential privacy, each entry of the table is encoded
+    without regard to the others, no entry is refused, and labels are texts.
     """
 
     table: Table
     label: str | None = None
     labels: NDArray[Any] | None = None
-    by_cell: bool = False
+    elementwise: bool = False
 
     def __repr__(self) -> str:  # no values, because it may be printed anywhere
         return f"RawTable({self.table.rows} rows, {len(self.table.columns)} columns)"
@@ -51,11 +51,11 @@ class RawTable:
         """The data as the schema encodes them.
 
         A level with fewer than `min_level_size` rows becomes "other", even if the schema lists it,
-        unless `by_cell` is set.
+        unless `elementwise` is set.
         """
         label = self._label_column(schema)
-        if self.by_cell:
-            points = encode_by_cell(schema, self.table)
+        if self.elementwise:
+            points = encode_elementwise(schema, self.table)
         else:
             points = schema.encode(hide_rare(self.table, schema, min_level_size))
         labels = self.labels if label is None else self._label_values(label)
@@ -92,19 +92,19 @@ class RawTable:
 
     def _label_values(self, label: str) -> NDArray[Any]:
         column = self.table[label]
-        return label_texts(column) if self.by_cell else label_values(column, self.table.name)
+        return label_texts(column) if self.elementwise else label_values(column, self.table.name)
 
     def as_numbers(self) -> Dataset:
         """The data of a table in which all features are numbers, without any encoding."""
-        if self.by_cell:
-            return self._as_numbers_by_cell()
+        if self.elementwise:
+            return self._as_numbers_elementwise()
         plain = plain_table(self.table, self.label)
         labels = plain.labels if self.labels is None else self.labels
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
-    def _as_numbers_by_cell(self) -> Dataset:
-        """`as_numbers` for `by_cell`: it refuses features that are not numbers, but no label."""
-        table, label = numbers_by_cell(self.table, self.label), self.label
+    def _as_numbers_elementwise(self) -> Dataset:
+        """`as_numbers` for `elementwise`: it refuses features that are no numbers, but no label."""
+        table, label = read_numbers_elementwise(self.table, self.label), self.label
         features = tuple(column for column in table.columns if column.name != label)
         plain = plain_table(replace(table, columns=features))
         labels = self.labels if label is None else self._label_values(label)
@@ -120,7 +120,8 @@ class RawTable:
         sha = hashlib.sha256(repr((self.label, self.table.rows)).encode())
         values: list[NDArray[Any]] = []
         for column in columns:
-            sha.update(repr((column.name, column.kind, column.levels, column.detail)).encode())
+            text = column.detail or column.decimal  # at most one of them is set
+            sha.update(repr((column.name, column.kind, column.levels, text)).encode())
             if _has_values(column):
                 values.append(column.values)
         if self.labels is not None:
@@ -174,4 +175,4 @@ def _sorted_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.void]:
 def _with_sorted_columns(table: Table) -> Table:
     """The table with each column sorted by itself."""
     columns = tuple(column.sorted() for column in table.columns)
-    return Table(table.name, columns, table.rows, table.named)
+    return Table(table.name, columns, table.rows, table.has_header)

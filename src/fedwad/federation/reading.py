@@ -80,14 +80,14 @@ def _read_columns(source: Any, name: str | None, columns: Columns) -> Dataset | 
         missing=columns.missing,
         drop=columns.drop,
         label=columns.label,
-        by_cell=columns.by_cell,
+        elementwise=columns.elementwise,
     )
     if columns.missing:  # texts for all columns are missing already; these are for single columns
         table = replace(
-            table, columns=tuple(c.without(columns.missing_in(c.name)) for c in table.columns)
+            table, columns=tuple(c.with_missing(columns.missing_in(c.name)) for c in table.columns)
         )
-    raw = RawTable(table, columns.label, by_cell=columns.by_cell)
-    return raw if table.named else raw.as_numbers()
+    raw = RawTable(table, columns.label, elementwise=columns.elementwise)
+    return raw if table.has_header else raw.as_numbers()
 
 
 def _is_pair(source: Any) -> bool:
@@ -113,7 +113,7 @@ def _read_pair(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
             f"{raw.table.rows} samples came with labels of shape {labels.shape}; give one label"
             " per sample."
         )
-    return RawTable(raw.table, labels=labels, by_cell=columns.by_cell)
+    return RawTable(raw.table, labels=labels, elementwise=columns.elementwise)
 
 
 def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:

@@ -12,8 +12,13 @@
 """
 
 from fedwad.tables._agree import agree
-from fedwad.tables._by_cell import encode_by_cell, label_text, label_texts, numbers_by_cell
 from fedwad.tables._conflicts import Conflict
+from fedwad.tables._elementwise import (
+    encode_elementwise,
+    label_text,
+    label_texts,
+    read_numbers_elementwise,
+)
 from fedwad.tables._encode import label_values
 from fedwad.tables._frames import is_frame
 from fedwad.tables._plain import plain_table
@@ -40,7 +45,7 @@ __all__ = [
     "check_file",
     "check_profile",
     "drop_hint",
-    "encode_by_cell",
+    "encode_elementwise",
     "file_suffix",
     "find_schema_conflicts",
     "hide_rare",
@@ -48,9 +53,9 @@ __all__ = [
     "label_text",
     "label_texts",
     "label_values",
-    "numbers_by_cell",
     "plain_table",
     "profile",
+    "read_numbers_elementwise",
     "read_table",
     "smallest_group",
 ]

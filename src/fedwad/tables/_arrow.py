@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arrow_column"]
 
-_DAY = 86400.0
-_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_SECONDS_PER_DAY = 86400.0
+_UNITS_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 def arrow_column(
@@ -25,31 +26,36 @@ def arrow_column(
     array: pa.Array,
     missing_texts: frozenset[str] = frozenset(),
     decimal: str = "",
-    by_cell: bool = False,
+    elementwise: bool = False,
 ) -> Column:
-    """A column of an Arrow array of any type; types with no meaning as a column are unusable.
+    """A column of an Arrow array; one of lists, bytes or the like is unusable.
 
-    With `by_cell`, texts stay texts.
+    `missing_texts` are further spellings of a missing value. `decimal` is "," where commas are
+    known to be decimal ones. With `elementwise`, texts stay texts.
     """
-    import pyarrow.types as kinds
+    from pyarrow import types
 
-    kind = array.type
-    if kinds.is_null(kind) or (kinds.is_boolean(kind) and array.null_count == len(array)):
+    dtype = array.type
+    if types.is_null(dtype) or (types.is_boolean(dtype) and array.null_count == len(array)):
         return Column(name, "empty", np.full(len(array), np.nan))
-    if kinds.is_boolean(kind):
-        codes = _as_numpy(array.cast("int8"), np.int8).copy()
-        codes[_is_missing(array)] = -1
+    if types.is_boolean(dtype):
+        codes = _to_codes(array.cast("int8"), np.int8)
         return Column(name, "boolean", codes, ("false", "true"))
-    if kinds.is_dictionary(kind):
+    if types.is_dictionary(dtype):
         return _categorical_column(name, array, missing_texts)
-    if str(kind) in ("string", "large_string", "string_view"):
-        texts = array if str(kind) != "string_view" else array.cast("string")
-        return _text_column(name, texts, missing_texts, decimal, by_cell)
-    if kinds.is_temporal(kind):
+    if str(dtype) in ("string", "large_string", "string_view"):
+        texts = array if str(dtype) != "string_view" else array.cast("string")
+        return _text_column(name, texts, missing_texts, decimal, elementwise)
+    if types.is_temporal(dtype):
         return _temporal_column(name, array)
-    if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
-        return _numeric_column(name, "number", _floats(array), missing_texts)
-    return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return _numeric_column(name, "number", _to_float64(array), missing_texts)
+    return _unusable_column(name, array)
+
+
+def _unusable_column(name: str, array: pa.Array) -> Column:
+    values = np.zeros(len(array), np.int8)
+    return Column(name, "unusable", values, detail=f"{array.type} values")
 
 
 def _numeric_column(
@@ -58,15 +64,15 @@ def _numeric_column(
     values: NDArray[np.float64],
     missing_texts: frozenset[str] = frozenset(),
 ) -> Column:
-    numbers = [float(text) for text in missing_texts if _is_float(text)]
-    if numbers and np.isin(values, numbers).any():
-        values = np.where(np.isin(values, numbers), np.nan, values)
+    missing_numbers = [float(text) for text in missing_texts if _is_float(text)]
+    if missing_numbers and np.isin(values, missing_numbers).any():
+        values = np.where(np.isin(values, missing_numbers), np.nan, values)
     return Column(name, "empty" if np.isnan(values).all() else kind, values)
 
 
 def _is_float(text: str) -> bool:
     try:
-        return float(text) == float(text)
+        return not math.isnan(float(text))
     except ValueError:
         return False
 
@@ -74,53 +80,48 @@ def _is_float(text: str) -> bool:
 def _categorical_column(
     name: str, array: pa.DictionaryArray, missing_texts: frozenset[str]
 ) -> Column:
-    """A categorical type: its levels stay levels, also where they are numbers."""
-    codes = _as_numpy(array.indices.cast("int64"), np.int64).copy()
-    codes[_is_missing(array.indices)] = -1
+    """A column of a categorical type: its levels stay levels, also where they are numbers."""
+    codes = _to_codes(array.indices.cast("int64"), np.int64)
     texts = [_to_text(value) for value in array.dictionary.to_pylist()]
-    return text_column(name, codes, texts, missing_texts, declared=True)
+    return text_column(name, codes, texts, missing_texts, keep_texts=True)
 
 
 def _to_text(value: Any) -> str:
-    """The name of a level, or an empty text for a missing one."""
+    """The name of a level; the empty text, which stands for a missing value, for None and NaN."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return level_name(value) if value == value else ""
     return "" if value is None else str(value)
 
 
 def _text_column(
-    name: str, array: pa.Array, missing_texts: frozenset[str], decimal: str, by_cell: bool
+    name: str, array: pa.Array, missing_texts: frozenset[str], decimal: str, elementwise: bool
 ) -> Column:
     encoded = array.dictionary_encode()
-    codes = _as_numpy(encoded.indices, np.int32).copy()
-    codes[_is_missing(encoded.indices)] = -1
-    texts = encoded.dictionary.to_pylist()
-    column = text_column(name, codes, texts, missing_texts, decimal, declared=by_cell)
-    return replace(column, detail=decimal) if by_cell else column
+    codes, texts = _to_codes(encoded.indices, np.int32), encoded.dictionary.to_pylist()
+    column = text_column(name, codes, texts, missing_texts, decimal, keep_texts=elementwise)
+    return replace(column, decimal=decimal) if elementwise else column
 
 
 def _temporal_column(name: str, array: pa.Array) -> Column:
     """Dates and timestamps in days since 1970, durations in days, times of day in hours."""
-    import pyarrow.types as kinds
+    from pyarrow import types
 
-    kind = array.type
-    if kinds.is_date(kind):
-        return _numeric_column(name, "date", _floats(array.cast("date32").cast("int32")))
-    if kinds.is_timestamp(kind) or kinds.is_duration(kind):
-        days = _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit])
-        return _numeric_column(name, "date" if kinds.is_timestamp(kind) else "number", days)
-    if kinds.is_time(kind):
-        plain = array.cast("int64") if kinds.is_time64(kind) else array.cast("int32")
-        return _numeric_column(name, "number", _floats(plain) / (3600.0 * _UNITS[kind.unit]))
-    return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
+    dtype = array.type
+    if types.is_date(dtype):
+        return _numeric_column(name, "date", _to_float64(array.cast("date32").cast("int32")))
+    if types.is_timestamp(dtype) or types.is_duration(dtype):
+        per_day = _SECONDS_PER_DAY * _UNITS_PER_SECOND[dtype.unit]
+        days = _to_float64(array.cast("int64")) / per_day
+        return _numeric_column(name, "date" if types.is_timestamp(dtype) else "number", days)
+    if types.is_time(dtype):
+        integers = array.cast("int64") if types.is_time64(dtype) else array.cast("int32")
+        hours = _to_float64(integers) / (3600.0 * _UNITS_PER_SECOND[dtype.unit])
+        return _numeric_column(name, "number", hours)
+    return _unusable_column(name, array)
 
 
-def _floats(array: pa.Array) -> NDArray[np.float64]:
-    """Numbers as float64, NaN where missing.
-
-    PyArrow's own way to NumPy imports pandas where that is installed: seconds of waiting, and an
-    interrupt during that import leaves the import lock taken. Its memory can be read as it is.
-    """
+def _to_float64(array: pa.Array) -> NDArray[np.float64]:
+    """Numbers as float64, NaN where missing."""
     doubles = array.cast("float64", safe=False)  # safe would refuse integers beyond 2^53
     values = _as_numpy(doubles, np.float64)
     if not array.null_count:
@@ -130,6 +131,13 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
     return values
 
 
+def _to_codes(array: pa.Array, dtype: type[np.signedinteger]) -> NDArray[Any]:
+    """Integers as they are, -1 where missing."""
+    codes = _as_numpy(array, dtype).copy()
+    codes[_is_missing(array)] = -1
+    return codes
+
+
 def _is_missing(array: pa.Array) -> NDArray[np.bool_]:
     if not array.null_count:
         return np.zeros(len(array), dtype=bool)
@@ -137,6 +145,11 @@ def _is_missing(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def _as_numpy(array: pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
+    """The memory of an Arrow array as a NumPy array.
+
+    PyArrow's own `to_numpy` imports pandas if that is installed. This takes seconds, and an
+    interrupt during the import leaves the import lock taken.
+    """
     if not len(array):
         return np.empty(0, dtype)
     size = np.dtype(dtype).itemsize

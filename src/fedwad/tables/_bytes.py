@@ -1,4 +1,4 @@
-"""The text of a file as UTF-8 bytes, whatever encoding and compression it came in."""
+"""The text of a file as UTF-8 bytes, whatever its encoding and whether it is compressed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SAMPLE_BYTES = 4096  # from the start of a file, by which UTF-16 is recognised
-_CHUNK_BYTES = 1 << 20  # decoded at a time
+_SAMPLE_BYTES = 4096  # number of bytes at the start of a file by which UTF-16 is recognised
+_CHUNK_BYTES = 1 << 20  # number of bytes decoded at a time
 
 
 def read_utf8(path: Path, encoding: str | None = None) -> bytes:
@@ -76,7 +76,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _guess_utf16(sample: bytes) -> str | None:
-    """The kind of UTF-16 of a text without a byte order mark, None if it is not UTF-16.
+    """The byte order of UTF-16 text without a byte order mark; None if it is not UTF-16.
 
     In UTF-16 every other byte of most texts is zero.
     """

@@ -16,10 +16,12 @@ __all__ = ["Conflict", "StatisticsBySite", "find_conflicts", "join_names"]
 #: What each site says about a column.
 StatisticsBySite = Mapping[str, ColumnStatistics]
 
-_MIN_CONSTANT = 10  # equal values from which on a constant column gets a sentence
-_MISSING_HERE, _MISSING_ELSEWHERE = 0.9, 0.5  # fractions of missing values, above and below
+_MIN_CONSTANT = 10  # number of equal values from which on a constant column is reported
+# A column is mostly missing at a site if more than the first fraction of its values is missing, and
+# this is reported if less than the second fraction is missing at another site.
+_MOSTLY_MISSING, _RARELY_MISSING = 0.9, 0.5
 _MIN_SENTINEL = 0.05  # fraction of a site's values from which on a sentinel is suspicious
-_OUTLYING = 2.0  # standard deviations of the sites without it
+_MIN_DEVIATIONS = 2.0  # of a suspicious value from the means of other sites, in their stds
 _POWERS = (10.0, 100.0, 1000.0, 1e4, 1e6)
 #: Ratios of units: pounds and kilograms, inches and centimetres, feet and metres, months and years,
 #: glucose, cholesterol, triglycerides and creatinine in mg/dl and mmol/l or umol/l, days and years,
@@ -39,9 +41,13 @@ _UNIT_RATIOS = (
     88.57,
     365.25,
 )
+# Differences of logarithms below which a ratio counts as a power of ten, or as a ratio of units.
 _NEAR_POWER, _NEAR_UNIT = np.log(1.35), np.log(1.03)
-_SAME_SHAPE, _OTHER_SCALE = np.log(1.001), np.log(1.5)
-# Looser at equal counts: the same rows, rounded after a change of units.
+# The ratio of means and that of standard deviations are one factor if they differ by less than the
+# first; the factor itself is far from 1 beyond the second.
+_SAME_FACTOR, _FAR_FROM_ONE = np.log(1.001), np.log(1.5)
+# The same for a factor near 1. Looser at equal counts: the same rows, rounded after a change of
+# units.
 _TOL_SAME_COUNT, _TOL_OTHER_COUNT = 1e-4, 1e-6
 
 
@@ -76,19 +82,19 @@ def find_conflicts(name: str, statistics: StatisticsBySite, column: SchemaColumn
     """The conflicts about a column between the sites that have it."""
     if not column.width:  # ignored, or the label
         return []
-    result = [*_all_missing(name, statistics), *_mostly_missing(name, statistics)]
+    conflicts = [*_all_missing(name, statistics), *_mostly_missing(name, statistics)]
     if column.kind == "number":
         sentinels = [*_sentinels(name, statistics)]
-        result += sentinels
-        named = {site for conflict in sentinels for site in conflict.sites}
-        others = {site: s for site, s in statistics.items() if site not in named}
-        result += _constant(name, others, len(statistics))
-        result += _different_units(name, others)
+        conflicts += sentinels
+        with_sentinel = {site for conflict in sentinels for site in conflict.sites}
+        others = {site: s for site, s in statistics.items() if site not in with_sentinel}
+        conflicts += _constant(name, others, len(statistics))
+        conflicts += _different_units(name, others)
     if column.kind == "category":
-        result += _constant(name, statistics, len(statistics))
+        conflicts += _constant(name, statistics, len(statistics))
         spellings = [*_spellings(name, statistics)]
-        result += spellings or _codings(name, statistics)
-    return result
+        conflicts += spellings or _codings(name, statistics)
+    return conflicts
 
 
 def _all_missing(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
@@ -101,20 +107,22 @@ def _all_missing(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
 def _mostly_missing(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
     """A column missing in over 90% of the rows at some sites and in less than half at another."""
     missing = {site: s.missing / (s.count + s.missing) for site, s in statistics.items()}
-    sites = [site for site, fraction in missing.items() if _MISSING_HERE < fraction < 1.0]
-    if sites and min(missing.values()) < _MISSING_ELSEWHERE:
+    sites = [site for site, fraction in missing.items() if _MOSTLY_MISSING < fraction < 1.0]
+    if sites and min(missing.values()) < _RARELY_MISSING:
         listing = join_names([f"{missing[site]:.1%} of the rows of {site}" for site in sites])
         sentence = f"Column '{name}' is missing in {listing}."
         yield Conflict(name, tuple(sites), "mostly missing", sentence)
 
 
 def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Values such as 0 or 99 that are frequent here, not frequent at some other sites, and over 2
-    standard deviations from their means."""
+    """Values such as 0 or 99 that are frequent at a site and not at others.
+
+    They are reported if they are over 2 standard deviations from the means of those others.
+    """
     for site, s in statistics.items():
         for value, number in zip(s.sentinels, s.sentinel_counts, strict=True):
             without = {o: v for o, v in statistics.items() if v.count and value not in v.sentinels}
-            if number >= _MIN_SENTINEL * s.count and _outlying(value, without.values()):
+            if number >= _MIN_SENTINEL * s.count and _is_outlier(value, without.values()):
                 what = f"All {number}" if number == s.count else f"{number} of {s.count}"
                 shown = level_name(value)
                 yield Conflict(
@@ -127,56 +135,50 @@ def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
                 )
 
 
-def _outlying(value: float, others: Iterable[ColumnStatistics]) -> bool:
+def _is_outlier(value: float, others: Iterable[ColumnStatistics]) -> bool:
     """Whether a value is far from the means of all sites that sent one."""
-    known = [s for s in others if np.isfinite(s.mean)]
-    return bool(known) and all(abs(value - s.mean) > _OUTLYING * s.std for s in known)
+    with_mean = [s for s in others if np.isfinite(s.mean)]
+    far = (abs(value - s.mean) > _MIN_DEVIATIONS * s.std for s in with_mean)
+    return bool(with_mean) and all(far)
 
 
-def _constant(name: str, statistics: StatisticsBySite, sites: int) -> Iterator[Conflict]:
-    if sites < 2:
+def _constant(name: str, statistics: StatisticsBySite, site_count: int) -> Iterator[Conflict]:
+    """A column that has one value at some sites; no conflict if there is only one site at all."""
+    if site_count < 2:
         return
     constant: dict[str, list[str]] = {}
     for site, s in statistics.items():
         if s.count >= _MIN_CONSTANT and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
             value = s.levels[0] if s.levels else level_name(s.mean)
             constant.setdefault(value, []).append(site)
-    for value, where in constant.items():
-        count = sum(statistics[site].count for site in where)
-        sentence = f"All {count} values of column '{name}' at {join_names(where)} are {value}."
-        yield Conflict(name, tuple(where), "constant", sentence)
+    for value, sites in constant.items():
+        count = sum(statistics[site].count for site in sites)
+        sentence = f"All {count} values of column '{name}' at {join_names(sites)} are {value}."
+        yield Conflict(name, tuple(sites), "constant", sentence)
 
 
 def _different_units(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Compare each site with the one of median standard deviation; report a constant factor between
-    them."""
-    known = {site: s for site, s in statistics.items() if s.count > 1 and s.std > 0}
-    if len(known) < 2:
+    """Sites whose values seem to be in another unit than those of the site of median std."""
+    varying = {site: s for site, s in statistics.items() if s.count > 1 and s.std > 0}
+    if len(varying) < 2:
         return
-    order = sorted(known, key=lambda site: known[site].std)
-    middle = order[(len(order) - 1) // 2]
-    for site in known:
-        factor = None if site == middle else _unit_factor(known[site], known[middle])
+    order = sorted(varying, key=lambda site: varying[site].std)
+    median_site = order[(len(order) - 1) // 2]
+    median = varying[median_site]
+    for site, s in varying.items():
+        if site == median_site:
+            continue
+        larger, smaller = (site, median_site) if s.std > median.std else (median_site, site)
+        factor = _unit_factor(s, median)
         if factor is not None:
-            more, less = (site, middle) if factor > 1 else (middle, site)
             ratio = max(factor, 1 / factor)
-            yield Conflict(
-                name,
-                (site, middle),
-                "units",
-                f"Values of column '{name}' are about {ratio:.3g} times as large at {more} as at"
-                f" {less}; use the same unit at both.",
-            )
-        elif site != middle and _are_temperatures(known[site], known[middle]):
-            warmer = known[site].std > known[middle].std
-            fahrenheit, celsius = (site, middle) if warmer else (middle, site)
-            yield Conflict(
-                name,
-                (site, middle),
-                "units",
-                f"Values of column '{name}' seem to be in Fahrenheit at {fahrenheit} and in Celsius"
-                f" at {celsius}; use the same unit at both.",
-            )
+            problem = f"are about {ratio:.3g} times as large at {larger} as at {smaller}"
+        elif _are_temperatures(s, median):
+            problem = f"seem to be in Fahrenheit at {larger} and in Celsius at {smaller}"
+        else:
+            continue
+        sentence = f"Values of column '{name}' {problem}; use the same unit at both."
+        yield Conflict(name, (site, median_site), "units", sentence)
 
 
 def _unit_factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
@@ -186,7 +188,7 @@ def _unit_factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None
     far_from_zero = min(abs(one.mean) / one.std, abs(other.mean) / other.std) > 0.5
     if far_from_zero and one.mean * other.mean > 0:
         log_mean_ratio = np.log(one.mean / other.mean)
-    if log_mean_ratio is not None and _rescaled(
+    if log_mean_ratio is not None and _is_rescaled(
         log_std_ratio, log_std_ratio - log_mean_ratio, one.count == other.count
     ):
         return float(np.exp(log_std_ratio))
@@ -203,16 +205,16 @@ def _unit_factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None
     return None
 
 
-def _rescaled(log_std_ratio: float, log_difference: float, same_count: bool) -> bool:
-    """Whether mean and standard deviation differ by one factor, as in rows in a different unit.
+def _is_rescaled(log_std_ratio: float, log_difference: float, same_count: bool) -> bool:
+    """Whether means and standard deviations have one ratio, as if only the unit were different.
 
-    `log_difference` is that of the two factors' logarithms. It is a few percent between independent
-    sites of some hundred rows, so a factor near 1 needs a closer match.
+    `log_difference` is the difference between the logarithms of the two ratios. It is a few percent
+    between independent sites of some hundred rows, so a ratio near 1 needs a closer match.
     """
-    if abs(log_std_ratio) > _OTHER_SCALE:
-        return bool(abs(log_difference) < _SAME_SHAPE)
+    if abs(log_std_ratio) > _FAR_FROM_ONE:
+        return bool(abs(log_difference) < _SAME_FACTOR)
     tolerance = _TOL_SAME_COUNT if same_count else _TOL_OTHER_COUNT
-    return bool(abs(log_std_ratio) > _SAME_SHAPE and abs(log_difference) < tolerance)
+    return bool(abs(log_std_ratio) > _SAME_FACTOR and abs(log_difference) < tolerance)
 
 
 def _are_temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
@@ -224,14 +226,16 @@ def _are_temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
 
 
 def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Levels that differ in case or spaces only, also within one site; a sentence for each pair of
-    sites."""
-    spelled: dict[str, dict[str, str]] = {}
+    """Levels that differ in case or spaces only, also within one site.
+
+    There is one conflict for each pair of sites.
+    """
+    first_site: dict[str, dict[str, str]] = {}  # of each spelling of each level
     for site, s in statistics.items():
         for level in s.levels:
-            spelled.setdefault(" ".join(level.lower().split()), {}).setdefault(level, site)
+            first_site.setdefault(" ".join(level.lower().split()), {}).setdefault(level, site)
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for spellings in spelled.values():
+    for spellings in first_site.values():
         if len(spellings) > 1:
             (one, here), (two, there) = list(spellings.items())[:2]
             pairs.setdefault((here, there), []).append((one, two))
@@ -248,22 +252,26 @@ def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
 
 
 def _codings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Sites that share no level with the first site, or have its codes shifted by a constant."""
-    full = {site: s for site, s in statistics.items() if len(s.levels) > 1}
-    here = next(iter(full), "")
+    """Sites that share no level with the first site, or have its codes shifted by a constant.
+
+    Only sites with several levels count; those that have the same levels are in one conflict.
+    """
+    with_levels = {site: s for site, s in statistics.items() if len(s.levels) > 1}
+    here = next(iter(with_levels), "")
     groups: dict[str, list[str]] = {}
-    for there in list(full)[1:]:
-        one, two = set(full[here].levels), set(full[there].levels)
-        shifted = not (full[here].other or full[there].other) and _is_shifted(one, two)
+    for there in list(with_levels)[1:]:
+        first, second = with_levels[here], with_levels[there]
+        one, two = set(first.levels), set(second.levels)
+        shifted = not (first.other or second.other) and _is_shifted(one, two)
         if one.isdisjoint(two) or shifted:
-            groups.setdefault(_list_levels(full[there]), []).append(there)
+            groups.setdefault(_list_levels(second), []).append(there)
     for levels, others in groups.items():
         where = "both" if len(others) == 1 else "all of them"
         yield Conflict(
             name,
             (here, *others),
             "coding",
-            f"Column '{name}' has {_list_levels(full[here])} at {here} and {levels} at"
+            f"Column '{name}' has {_list_levels(with_levels[here])} at {here} and {levels} at"
             f" {join_names(others)}; code it the same way at {where}.",
         )
 

@@ -1,4 +1,4 @@
-"""Tables in text files: separators, decimal commas, header lines, ragged and blank rows."""
+"""Tables in text files: separators, decimal commas, headers, ragged and blank rows."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def read_csv(
     missing_texts: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     encoding: str | None = None,
-    by_cell: bool = False,
+    elementwise: bool = False,
 ) -> Table:
-    """A table from text separated by commas, semicolons, tabs or bars; the file says which.
+    """A table from text separated by commas, semicolons, tabs or bars, whichever the file has.
 
     `missing_texts` are further spellings of a missing value; `drop` names columns to leave out.
-    With `by_cell`, all columns are texts and no row is left out.
+    With `elementwise`, all columns are texts and no row is left out.
     """
     data = read_utf8(path, encoding)
     _refuse_other_content(data, path)
@@ -50,24 +50,23 @@ def read_csv(
         content = _parse(data, separator, path, headerless=True)
     _check_names(column_names, content, path, drop, headerless)
     decimal = "," if separator in ";\t|" else ""
-    if by_cell:
+    if elementwise:
         content = _parse(data, separator, path, headerless, content.column_names)
     columns = tuple(
-        arrow_column(name, _combine_chunks(array), missing_texts, decimal, by_cell)
+        arrow_column(name, _combine_chunks(array), missing_texts, decimal, elementwise)
         for name, array in zip(column_names, content.columns, strict=True)
         if name not in drop and _has_content(name, array)
     )
     rows, notes = content.num_rows, tuple[str, ...]()
-    if not by_cell:
+    if not elementwise:
         if decimal:
             _refuse_mixed_decimals(columns, content, path)
         columns, rows, notes = _drop_blank_end(columns, rows, path)
     if rows == 0:
-        without = f"has {content.num_rows} rows without a value" if content.num_rows else "is empty"
-        raise InputError(f"{path} {without}; give at least one sample.")
-    return Table(
-        str(path), columns, rows, not headerless, notes, tuple(names) if headerless else ()
-    )
+        problem = f"has {content.num_rows} rows without a value" if content.num_rows else "is empty"
+        raise InputError(f"{path} {problem}; give at least one sample.")
+    first_line = tuple(names) if headerless else ()
+    return Table(str(path), columns, rows, not headerless, notes, first_line)
 
 
 def _refuse_other_content(data: bytes, path: Path) -> None:
@@ -89,16 +88,17 @@ def _find_separator(line: str, path: Path) -> str:
     """The separator that the first line has most of; decimal commas do not count."""
     unquoted = "".join(line.split('"')[::2])
     pieces = unquoted.split(";")
-    if len(pieces) > 1 and all(_is_decimal_comma(piece) for piece in pieces):
+    if len(pieces) > 1 and all(map(_is_number_with_comma, pieces)):
         return ";"
-    found = max(_SEPARATORS, key=unquoted.count)
+    separator = max(_SEPARATORS, key=unquoted.count)
     words = line.split()
-    if unquoted.count(found) == 0 and len(words) > 1 and all(is_number(word) for word in words):
+    if unquoted.count(separator) == 0 and len(words) > 1 and all(map(is_number, words)):
         raise InputError(f"{path} is separated by spaces; save it with commas.")
-    return found
+    return separator
 
 
-def _is_decimal_comma(piece: str) -> bool:
+def _is_number_with_comma(piece: str) -> bool:
+    """Whether a text is a number, with a decimal comma or point if it has a fraction."""
     return is_number(piece.replace(",", ".", 1))
 
 
@@ -122,7 +122,7 @@ def _parse(
             delimiter=separator,
             newlines_in_values=b'"' in data,
             invalid_row_handler=skip_ragged,
-            ignore_empty_lines=not one_column,  # there, an empty line is a missing value
+            ignore_empty_lines=not one_column,  # in one column, an empty line is a missing value
         ),
         "convert_options": csv.ConvertOptions(
             strings_can_be_null=True,
@@ -159,10 +159,10 @@ def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
             f"The first line of {path} may count the columns or be a sample; name the columns, or"
             " leave that line out."
         )
-    numeric = _is_decimal_comma if separator != "," else is_number
+    numeric = is_number if separator == "," else _is_number_with_comma
     if not all(numeric(name) or is_missing(name) for name in names):
         return False
-    if "" in names and not _counts_rows(names):
+    if "" in names and not _is_pandas_header(names):
         raise InputError(
             f"The first line of {path} has an empty cell and otherwise numbers only, so it may be"
             " a header or data; give the columns names that are not numbers, or fill that cell."
@@ -170,8 +170,8 @@ def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
     return "" not in names
 
 
-def _counts_rows(names: Sequence[str]) -> bool:
-    """Whether pandas may have written these names: none for the index, then integers."""
+def _is_pandas_header(names: Sequence[str]) -> bool:
+    """Whether pandas may have written these names: an empty one for the index, then integers."""
     return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
 
 
@@ -180,22 +180,27 @@ def _check_names(
 ) -> None:
     pairs = zip(names, content.columns, strict=True)
     with_content = [name for name, array in pairs if _has_content(name, array)]
-    wanted = [name for name in drop if name or "" in with_content or "" not in names]
-    check_names(with_content, str(path), () if headerless else wanted)
+    # Dropping an unnamed column without content is no error: it is left out anyway.
+    to_check = [name for name in drop if name or "" in with_content or "" not in names]
+    check_names(with_content, str(path), () if headerless else to_check)
 
 
 def _has_content(name: str, array: pa.ChunkedArray) -> bool:
-    """Whether a column has a name or a value; it has neither where a separator ends each line."""
+    """Whether a column has a name or a value; one after a separator that ends lines has neither."""
     return name != "" or array.null_count < len(array)
 
 
 def _combine_chunks(array: pa.ChunkedArray) -> pa.Array:
+    """The array in one piece; PyArrow may return chunks even from `combine_chunks`."""
     whole = array.combine_chunks()
     return whole.combine_chunks() if hasattr(whole, "combine_chunks") else whole
 
 
 def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: Path) -> None:
-    """With commas in one column, a point in another may be decimal or one of thousands."""
+    """InputError if numbers have decimal commas in one column and points in another.
+
+    Such points may be decimal points or separate thousands.
+    """
     with_comma, with_point = "", ""  # names of columns with fractions
     types = dict(zip(content.column_names, content.schema.types, strict=True))
     for column in columns:
@@ -214,23 +219,26 @@ def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: P
 def _drop_blank_end(
     columns: tuple[Column, ...], rows: int, path: Path
 ) -> tuple[tuple[Column, ...], int, tuple[str, ...]]:
-    """Rows without any value at the end of a file are left out; others stay, and are counted."""
+    """The columns without blank rows at the end of the file, the number of rows, and notes.
+
+    A blank row has no value in any column. Blank rows inside the file stay; a note counts them.
+    """
     if len(columns) < 2 or any(column.kind == "unusable" for column in columns):
         return columns, rows, ()
     blank = np.all([column.missing for column in columns], axis=0)
     if not blank.any():
         return columns, rows, ()
-    kept = int(np.flatnonzero(~blank)[-1]) + 1 if not blank.all() else 0
+    end = int(np.flatnonzero(~blank)[-1]) + 1 if not blank.all() else 0
     notes = []
-    if kept < rows:
-        count = rows - kept
+    if end < rows:
+        count = rows - end
         what = "1 blank row at the end is" if count == 1 else f"{count} blank rows at the end are"
         notes.append(f"{path}: {what} left out.")
-    inside = (np.flatnonzero(blank[:kept]) + 1).tolist()
+    inside = (np.flatnonzero(blank[:end]) + 1).tolist()
     if inside:
         notes.append(
-            f"{path}: {len(inside)} of {kept} rows have no value in any column"
+            f"{path}: {len(inside)} of {end} rows have no value in any column"
             f" ({list_rows(inside)}); they are kept, as missing values."
         )
-    columns = tuple(replace(column, values=column.values[:kept]) for column in columns)
-    return columns, kept, tuple(notes)
+    columns = tuple(replace(column, values=column.values[:end]) for column in columns)
+    return columns, end, tuple(notes)

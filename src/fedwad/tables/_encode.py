@@ -1,4 +1,4 @@
-"""Encoding tables as matrices, a block of rows at a time."""
+"""Encoding tables as matrices, some rows at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fedwad.tables._text import locate_text
 
 __all__ = ["TRUTH", "encode", "label_values", "refuse_infinite"]
 
-_BLOCK = 8192  # rows: a block of the result stays in the processor's cache
-_MISSING, _UNKNOWN = -1, -2  # instead of the index of a level
+_CHUNK_ROWS = 8192  # rows encoded at a time, so that they stay in the processor's cache
+_MISSING, _UNKNOWN = -1, -2  # instead of the index of a level: no value, a level not listed
 #: Texts that stand for booleans.
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
@@ -31,47 +31,48 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
     width = 0
     for spec in columns:
         if spec.width:
-            column = table[spec.name].without(spec.missing_values)
-            columns_slice = slice(width, width + spec.width)
+            column = table[spec.name].with_missing(spec.missing_values)
+            features = slice(width, width + spec.width)
             make_writer = _levels_writer if spec.kind == "category" else _number_writer
-            writers.append((columns_slice, make_writer(spec, column, table.name)))
-            width = columns_slice.stop
+            writers.append((features, make_writer(spec, column, table.name)))
+            width = features.stop
     result = np.zeros((table.rows, width))
-    for start in range(0, table.rows, _BLOCK):
-        rows = slice(start, min(start + _BLOCK, table.rows))
-        for columns_slice, write in writers:
-            write(rows, result[rows, columns_slice])
+    for start in range(0, table.rows, _CHUNK_ROWS):
+        rows = slice(start, min(start + _CHUNK_ROWS, table.rows))
+        for features, write in writers:
+            write(rows, result[rows, features])
     return result
 
 
-def label_values(column: Column, name: str) -> NDArray[Any]:
-    """The labels of the rows of table `name`: strings, integers, floats or booleans."""
+def label_values(column: Column, table: str) -> NDArray[Any]:
+    """The labels of the rows, as strings, integers, floats or booleans; `table` is for errors."""
     if column.missing.any():
+        count = count_rows(column.missing, "missing value")
         raise InputError(
-            f"Column '{column.name}' of {name} has {count_rows(column.missing, 'missing value')},"
-            " and it is the label; fill or remove them first."
+            f"Column '{column.name}' of {table} has {count}, and it is the label; fill or"
+            " remove them first."
         )
     if column.kind == "boolean":
         return column.values.astype(bool)
     if column.kind == "category":
         return np.asarray(np.array(column.levels, dtype=object)[column.values])
-    whole = bool(np.all(column.values % 1.0 == 0.0) and np.all(np.abs(column.values) < 2.0**53))
-    return column.values.astype(np.int64) if whole else column.values
+    integers = bool(np.all(column.values % 1.0 == 0.0) and np.all(np.abs(column.values) < 2.0**53))
+    return column.values.astype(np.int64) if integers else column.values
 
 
-def _refuse_missing(spec: SchemaColumn, missing: NDArray[np.bool_], name: str) -> None:
+def _refuse_missing(spec: SchemaColumn, missing: NDArray[np.bool_], table: str) -> None:
     if spec.missing == "refuse" and missing.any():
         rule = "level" if spec.kind == "category" else "indicator"
         raise InputError(
-            f"Column '{spec.name}' of {name} has {count_rows(missing, 'missing value')}, and the"
+            f"Column '{spec.name}' of {table} has {count_rows(missing, 'missing value')}, and the"
             f' schema expects none; set missing = "{rule}" for it in the schema, or fill them.'
         )
 
 
-def _number_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
-    values = _read_numbers(spec, column, name)
-    _refuse_missing(spec, np.isnan(values), name)
-    refuse_infinite(values, f"Column '{spec.name}' of {name}")
+def _number_writer(spec: SchemaColumn, column: Column, table: str) -> Writer:
+    values = _read_numbers(spec, column, table)
+    _refuse_missing(spec, np.isnan(values), table)
+    refuse_infinite(values, f"Column '{spec.name}' of {table}")
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
         scaled = (values[rows] - spec.centre) / spec.scale
@@ -93,22 +94,22 @@ def refuse_infinite(values: NDArray[Any], where: str) -> None:
         raise InputError(f"{where} has {wrong}; correct or remove them first.")
 
 
-def _read_numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
+def _read_numbers(spec: SchemaColumn, column: Column, table: str) -> NDArray[np.float64]:
     """The values of a column that the schema takes for numbers, dates or booleans."""
     if column.kind == "empty":
         return np.full(len(column), np.nan)
     if column.kind == spec.kind or (spec.kind, column.kind) == ("number", "boolean"):
         values = column.values
     elif spec.kind == "boolean" and column.kind in ("category", "number"):
-        values = _read_booleans(spec, column, name)
+        values = _read_booleans(spec, column, table)
     else:
-        raise _wrong_kind_error(spec, column, name)
+        raise _wrong_kind_error(spec, column, table)
     if column.kind == "boolean":
         values = np.where(values < 0, np.nan, values.astype(np.float64))
     return values.astype(np.float64, copy=False)
 
 
-def _read_booleans(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
+def _read_booleans(spec: SchemaColumn, column: Column, table: str) -> NDArray[np.float64]:
     """Booleans written as 0 and 1, or as texts such as yes and no."""
     if column.kind == "number":
         wrong = ~(np.isnan(column.values) | np.isin(column.values, (0.0, 1.0)))
@@ -120,23 +121,23 @@ def _read_booleans(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.
     if wrong.any():
         rows = (np.flatnonzero(wrong) + 1).tolist()
         raise InputError(
-            f"Column '{spec.name}' of {name} has values that are neither true nor false"
+            f"Column '{spec.name}' of {table} has values that are neither true nor false"
             f" ({list_rows(rows)}); correct them, or change the column's kind in the schema."
         )
     return values
 
 
-def _wrong_kind_error(spec: SchemaColumn, column: Column, name: str) -> InputError:
+def _wrong_kind_error(spec: SchemaColumn, column: Column, table: str) -> InputError:
     holds = {"category": "text", "unusable": column.detail}.get(column.kind, f"{column.kind}s")
     where = locate_text(column) if column.kind == "category" else ""
     return InputError(
-        f"Column '{spec.name}' of {name} holds {holds}{where} where the schema has a {spec.kind};"
+        f"Column '{spec.name}' of {table} holds {holds}{where} where the schema has a {spec.kind};"
         " correct the table, or change the column's kind in the schema."
     )
 
 
-def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
-    level_indices = _level_indices(spec, column, name)
+def _levels_writer(spec: SchemaColumn, column: Column, table: str) -> Writer:
+    level_indices = _level_indices(spec, column, table)
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
         out[np.arange(len(out)), level_indices[rows]] = spec.on_value
@@ -144,13 +145,13 @@ def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
     return write
 
 
-def _level_indices(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.signedinteger]:
-    """The encoded column of each row, counted within the category."""
+def _level_indices(spec: SchemaColumn, column: Column, table: str) -> NDArray[np.signedinteger]:
+    """The encoded column that is not 0 in each row, counted within the category."""
     if column.kind == "unusable":
-        raise _wrong_kind_error(spec, column, name)
+        raise _wrong_kind_error(spec, column, table)
     level_indices = _look_up_levels(spec, column)
     missing = level_indices == _MISSING
-    _refuse_missing(spec, missing, name)
+    _refuse_missing(spec, missing, table)
     if missing.any():
         level_indices[missing] = (
             len(spec.levels) if spec.missing == "level" else _index_of_other(spec)
@@ -160,7 +161,7 @@ def _level_indices(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.
         if OTHER not in spec.levels:
             rows = (np.flatnonzero(unknown) + 1).tolist()
             raise InputError(
-                f"Column '{spec.name}' of {name} has levels that the schema does not list"
+                f"Column '{spec.name}' of {table} has levels that the schema does not list"
                 f" ({list_rows(rows)}); add them, or '{OTHER}', to its levels."
             )
         level_indices[unknown] = spec.levels.index(OTHER)
@@ -177,17 +178,17 @@ def _index_of_other(spec: SchemaColumn) -> int:
 
 def _look_up_levels(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
     """The index of each row's level in the schema, or _MISSING or _UNKNOWN."""
-    known: dict[str, int] = {level: index for index, level in enumerate(spec.levels)}
+    index_of: dict[str, int] = {level: index for index, level in enumerate(spec.levels)}
     if column.kind in ("category", "boolean"):
-        lookup = [known.get(level, _UNKNOWN) for level in column.levels]
+        lookup = [index_of.get(level, _UNKNOWN) for level in column.levels]
         if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:
-            lookup = [known.get(level, _UNKNOWN) for level in ("0", "1")]
+            lookup = [index_of.get(level, _UNKNOWN) for level in ("0", "1")]
         return np.asarray(np.array([*lookup, _MISSING], dtype=index_dtype(lookup))[column.values])
     result = np.full(len(column), _MISSING, dtype=index_dtype(spec.levels))
     if column.kind == "empty":
         return result
     result[~column.missing] = _UNKNOWN
-    for level, index in known.items():
+    for level, index in index_of.items():
         if is_code(level):
             result[column.values == float(level)] = index
     return result

@@ -20,31 +20,27 @@ def read_excel(
     missing_texts: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     sheet: str | None = None,
-    by_cell: bool = False,
+    elementwise: bool = False,
 ) -> Table:
     """A table from one sheet of an Excel file, the first sheet by default.
 
     The first row of the sheet names the columns. Empty rows at the end are left out, except with
-    `by_cell`: then texts stay texts and no row is left out.
+    `elementwise`: then texts stay texts and no row is left out.
     """
     rows = _sheet_rows(path, sheet)
-    while rows and not by_cell and all(cell is None for cell in rows[-1]):
+    while rows and not elementwise and all(value is None for value in rows[-1]):
         rows.pop()
     if len(rows) < 2:
         raise InputError(f"{path} is empty; give a row of names and at least one sample.")
-    named_cells = [
-        ("" if title is None else str(title), cells)
-        for title, *cells in islice(zip_longest(*rows), len(rows[0]))
+    named_values = [
+        ("" if title is None else str(title), values)
+        for title, *values in islice(zip_longest(*rows), len(rows[0]))
+        if title not in (None, "") or any(value is not None for value in values)
     ]
-    used = [
-        (name, cells)
-        for name, cells in named_cells
-        if name or any(cell is not None for cell in cells)
-    ]
-    check_names([name for name, _ in used], str(path), drop)
+    check_names([name for name, _ in named_values], str(path), drop)
     columns = tuple(
-        values_column(name, cells, missing_texts, by_cell)
-        for name, cells in used
+        values_column(name, values, missing_texts, elementwise)
+        for name, values in named_values
         if name not in drop
     )
     return Table(str(path), columns, len(rows) - 1)

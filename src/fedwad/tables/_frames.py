@@ -1,4 +1,4 @@
-"""Tables of pandas, Polars and PyArrow."""
+"""Tables in memory: data frames of pandas, Polars and PyArrow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["is_frame", "read_frame"]
 
 
 def is_frame(source: Any) -> bool:
-    """Whether this has columns, as the tables of pandas, Polars and PyArrow do."""
+    """Whether this has columns, as data frames of pandas, Polars and PyArrow do."""
     return any(hasattr(type(source), name) for name in ("columns", "column_names"))
 
 
@@ -26,13 +26,17 @@ def read_frame(
     name: str,
     missing_texts: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
-    wanted: Sequence[str] = (),
-    by_cell: bool = False,
+    required: Sequence[str] = (),
+    elementwise: bool = False,
 ) -> Table:
-    """A table of a data frame in memory; an index that pandas stored is a column only if wanted."""
+    """A table of a data frame in memory.
+
+    A column of a PyArrow table in which pandas stored an index is left out unless its name is
+    `required`. With `elementwise`, texts stay texts.
+    """
     import narwhals as nw
 
-    frame = _drop_index(frame, wanted)
+    frame = _drop_index(frame, required)
     _check_names(frame, name, drop)
     try:
         data = nw.from_native(frame, eager_only=True)
@@ -45,66 +49,70 @@ def read_frame(
     if rows == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     columns = tuple(
-        _read_column(column, title, missing_texts, by_cell)
+        _read_column(column, title, missing_texts, elementwise)
         for title, column in zip(names, data.iter_columns(), strict=True)
         if title not in drop
     )
     return Table(name, columns, rows)
 
 
-def _read_column(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
+def _read_column(
+    series: Any, name: str, missing_texts: frozenset[str], elementwise: bool
+) -> Column:
     native = series.to_native()
     if _is_from(native, "pandas") and native.dtype == np.float64 and not missing_texts:
-        values = np.asarray(native)  # as they are in memory
+        values = np.asarray(native)  # without a copy
         return Column(name, "empty" if np.isnan(values).all() else "number", values)
     try:
         array = series.to_arrow()
     except Exception:  # a column of objects of several types
-        return _object_column(series, name, missing_texts, by_cell)
+        return _object_column(series, name, missing_texts, elementwise)
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
-    return arrow_column(name, array, missing_texts, by_cell=by_cell)
+    return arrow_column(name, array, missing_texts, elementwise=elementwise)
 
 
 def _is_from(value: Any, library: str) -> bool:
+    """Whether the type of a value is defined in this library."""
     return type(value).__module__.partition(".")[0] == library
 
 
-def _object_column(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
+def _object_column(
+    series: Any, name: str, missing_texts: frozenset[str], elementwise: bool
+) -> Column:
+    """A column of Python objects; unusable if the first that is no scalar or date is no number."""
     values = series.to_list()
-    plain = (str, bool, int, float, np.generic, type(None))
-    unusable = next(
-        (v for v in values if not isinstance(v, plain) and not hasattr(v, "year")), None
-    )
-    if unusable is not None and not hasattr(unusable, "__float__"):
-        kind = type(unusable).__name__
-        return Column(name, "unusable", np.zeros(len(values), np.int8), detail=f"{kind} values")
+    scalars = (str, bool, int, float, np.generic, type(None))
+    first = next((v for v in values if not isinstance(v, scalars) and not hasattr(v, "year")), None)
+    if first is not None and not hasattr(first, "__float__"):
+        detail = f"{type(first).__name__} values"
+        return Column(name, "unusable", np.zeros(len(values), np.int8), detail=detail)
     missing_types = ("NAType", "NaTType")  # of pandas.NA and pandas.NaT
-    present = [None if type(value).__name__ in missing_types else value for value in values]
-    return values_column(name, present, missing_texts, by_cell)
+    with_none = [None if type(value).__name__ in missing_types else value for value in values]
+    return values_column(name, with_none, missing_texts, elementwise)
 
 
-def _drop_index(table: Any, wanted: Sequence[str]) -> Any:
-    """A PyArrow table without the columns in which pandas stored an index.
+def _drop_index(table: Any, required: Sequence[str]) -> Any:
+    """A PyArrow table without the columns in which pandas stored an index, unless required.
 
-    The index of a frame in memory is not a feature either. The table's metadata say which columns
-    hold one; an index that only counts is a start, a stop and a step instead of a column.
+    The index of a frame in memory is not a feature either. The table's metadata name the columns
+    that hold one. For an index that only counts, they have a start, a stop and a step instead.
     """
     if not _is_from(table, "pyarrow"):
         return table
     try:
         index = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
-        stored = {column for column in index if isinstance(column, str) and column not in wanted}
-        kept = [number for number, name in enumerate(table.column_names) if name not in stored]
+        stored = {column for column in index if isinstance(column, str) and column not in required}
+        others = [number for number, name in enumerate(table.column_names) if name not in stored]
     except (AttributeError, KeyError, TypeError, ValueError):  # pandas did not write this table
         return table
-    return table.select(kept) if len(kept) < len(table.column_names) else table
+    return table.select(others) if len(others) < len(table.column_names) else table
 
 
 def _check_names(table: Any, name: str, drop: Sequence[str]) -> None:
     try:
-        found = table.column_names if hasattr(type(table), "column_names") else table.columns
-        names = [str(column) for column in found]
-    except Exception:  # a table of an unknown kind is refused by what reads it
+        columns = table.column_names if hasattr(type(table), "column_names") else table.columns
+        names = [str(column) for column in columns]
+    except Exception:  # `read_frame` refuses a table of an unknown kind
         return
     check_names(names, name, drop)

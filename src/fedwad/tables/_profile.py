@@ -1,10 +1,10 @@
-"""The profile of a site's table: all that one message says about it before sites agree.
+"""The profile of a site's table: all that a site says about it before sites agree on a schema.
 
 A profile has the names and kinds of the columns, counts, means and sums of squares over at least
 `min_cell_size` rows, and counts of levels with at least `min_cell_size` rows. It has no smallest or
-largest value, no quantile, and nothing about a level that fewer rows have, except that their number
-is part of `other`. Columns named like identifiers, and texts with more than `MAX_LEVELS`
-different values, name no level at all: a patient's number may occur in many rows of one patient.
+largest value and no quantile. Of levels that fewer rows have, it has only the number of all their
+rows, `other`. It lists no level of a column named like an identifier, or of texts with more than
+`MAX_LEVELS` different values: a patient's number may occur in many rows of one patient.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedwad._checks import check_integer
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import OTHER
-from fedwad.tables._table import Column, ReadKind, Table, level_name
+from fedwad.tables._table import Column, Table, level_name
 from fedwad.tables._text import is_number
 
 __all__ = ["MAX_CODES", "MAX_LEVELS", "SENTINELS", "ColumnStatistics", "Profile", "profile"]
@@ -32,8 +32,8 @@ MAX_LEVELS = 50
 #: Numbers that often stand for a missing value.
 SENTINELS = (0.0, -1.0, -9.0, -99.0, -999.0, 9.0, 99.0, 999.0, 9999.0)
 
-_LONGEST_LEVEL = 100
-_DOMINANT = 0.9  # of a sum of squares is one value, which then follows from the sum
+_MAX_LEVEL_LENGTH = 100
+_DOMINANT = 0.9  # fraction of a sum of squares from which on a value follows from the sum
 _IDENTIFIER = re.compile(
     r"(?i:(^|[_\W])(ids?|p(at)?id|pidnum|mrn|ssn|uuid|guid|e?mail|phone)($|[_\W]))|[a-z]I[dD]$"
     r"|(?i:^(patient|person|subject|sample|specimen|record|case|row|line)[_\W]*(no|nr|num|number)$)"
@@ -47,21 +47,21 @@ class ColumnStatistics:
 
     Parameters
     ----------
-    name, kind : of the column, as read: number, category (text), boolean, date, empty, unusable;
-        "label" says nothing else
+    name, kind : of the column, as read: number, category (text), boolean, date, empty, unusable.
+        If the kind is "label", the profile has nothing else about the column.
     count, missing : numbers of rows with and without a value
     distinct : number of different values, at most `MAX_LEVELS` + 1
     whole : whether all numbers are whole
     all_different : whether no value occurs twice
     identifier : whether the name of the column is that of an identifier
-    moments : mean and sum of squared differences from it, over the present values; none when
-        fewer than `min_cell_size` are present, or when all but fewer than that are known from the
-        counts below or equal to each other
+    moments : mean and sum of squared differences from it, over the present values. Empty if fewer
+        than `min_cell_size` values are present, or if the moments would reveal values of fewer rows
+        than that.
     levels, level_counts, other : levels with at least `min_cell_size` rows, and the number of rows
         with any other level
     sentinels, sentinel_counts : values that may stand for missing ones (0, -1, -9, 99, 999, ...)
         with at least `min_cell_size` rows
-    numbers_in_text : how many values of a text are numbers, when at least `min_cell_size` are
+    numbers_in_text : number of texts that are numbers, if there are at least `min_cell_size`
     """
 
     name: str
@@ -82,12 +82,12 @@ class ColumnStatistics:
 
     @property
     def mean(self) -> float:
-        """The mean; NaN where it stays at the site."""
+        """The mean; NaN if the profile has no moments."""
         return self.moments[0] if self.moments else float("nan")
 
     @property
     def sum_of_squares(self) -> float:
-        """The sum of squared differences from the mean; NaN where it stays at the site."""
+        """The sum of squared differences from the mean; NaN if the profile has no moments."""
         return self.moments[1] if self.moments else float("nan")
 
     @property
@@ -96,14 +96,14 @@ class ColumnStatistics:
         return float(np.sqrt(self.sum_of_squares / self.count)) if self.count else float("nan")
 
     @property
-    def codes(self) -> bool:
+    def may_be_codes(self) -> bool:
         """Whether the values may be codes: integers with few different values."""
         return self.kind == "number" and self.whole and 0 < self.distinct <= MAX_CODES
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What one message says about a site's table."""
+    """What a site says about its table before sites agree on a schema."""
 
     rows: int
     columns: tuple[ColumnStatistics, ...]
@@ -125,7 +125,7 @@ class Profile:
 def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Profile:
     """The profile of a table, which is whatever `read_table` reads.
 
-    Of the `label` column it has the name alone.
+    Of the `label` column it has only the name.
 
     >>> import pyarrow as pa
     >>> sex = ["f"] * 12 + ["m"] * 12 + ["x"]
@@ -135,7 +135,7 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
     min_cell_size = check_integer(min_cell_size, "min_cell_size")
     read = table if isinstance(table, Table) else read_table(table, label=label)
     if label is not None:
-        read[label]
+        read[label]  # raises InputError if it does not exist
     columns = tuple(
         ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, min_cell_size)
         for c in read.columns
@@ -144,26 +144,18 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
 
 
 def _statistics(column: Column, min_cell_size: int) -> ColumnStatistics:
-    kind: ReadKind = column.kind
+    kind = column.kind
     missing = 0 if kind == "unusable" else int(column.missing.sum())
-    count = len(column) - missing
-    common: dict[str, Any] = {
-        "name": column.name,
-        "kind": kind,
-        "count": count,
-        "missing": missing,
-        "identifier": column.name == "" or bool(_IDENTIFIER.search(column.name)),
-    }
+    identifier = column.name == "" or bool(_IDENTIFIER.search(column.name))
+    fields: dict[str, Any] = {}
     if kind in ("number", "date"):
         present = column.values[~np.isnan(column.values)] if missing else column.values
-        return ColumnStatistics(
-            **common, **_number_statistics(present, kind, min_cell_size, common["identifier"])
-        )
-    if kind in ("category", "boolean"):
-        return ColumnStatistics(
-            **common, **_level_statistics(column, min_cell_size, common["identifier"])
-        )
-    return ColumnStatistics(**common)
+        fields = _number_statistics(present, kind, min_cell_size, identifier)
+    elif kind in ("category", "boolean"):
+        fields = _level_statistics(column, min_cell_size, identifier)
+    return ColumnStatistics(
+        column.name, kind, len(column) - missing, missing, identifier=identifier, **fields
+    )
 
 
 def _number_statistics(
@@ -172,39 +164,39 @@ def _number_statistics(
     finite = bool(np.isfinite(values).all())
     whole = finite and bool(np.all(values % 1.0 == 0.0))
     distinct = _distinct_if_few(values)
-    different = distinct is None and len(np.unique(values)) == len(values)
-    found: dict[str, Any] = {
+    count = len(np.unique(values)) if distinct is None else len(distinct)
+    fields: dict[str, Any] = {
         "whole": whole,
-        "distinct": MAX_LEVELS + 1 if distinct is None else len(distinct),
-        "all_different": different if distinct is None else len(distinct) == len(values),
+        "distinct": min(count, MAX_LEVELS + 1),
+        "all_different": count == len(values),
     }
     if kind == "number" and not identifier:
-        found |= _codes_and_sentinels(values, distinct if whole else None, min_cell_size)
+        fields |= _codes_and_sentinels(values, distinct if whole else None, min_cell_size)
     if (
         finite
         and len(values) >= min_cell_size
-        and not _reveals_few_rows(values, found, min_cell_size)
+        and not _reveals_few_rows(values, fields, min_cell_size)
     ):
-        found["moments"] = _moments(values)
-    return found
+        fields["moments"] = _moments(values)
+    return fields
 
 
 def _reveals_few_rows(
-    values: NDArray[np.float64], found: Mapping[str, Any], min_cell_size: int
+    values: NDArray[np.float64], fields: Mapping[str, Any], min_cell_size: int
 ) -> bool:
-    """Whether sums and the rest of the profile reveal values of fewer than `min_cell_size` rows.
+    """Whether moments and the rest of the profile reveal values of fewer than `min_cell_size` rows.
 
     The mean of 199 zeros and one other value is that value over 200. The sum over all rows minus
-    the sum over named levels is the sum over the remaining rows. A single value that dominates the
+    the sum over listed levels is the sum over the remaining rows. A single value that dominates the
     sum of squares follows from that sum alone.
     """
-    rest = len(values) - sum(found.get("sentinel_counts", ()))
-    other = found.get("other", 0)
-    off_mode = min_cell_size  # rows with another value than the most frequent one
-    if found["distinct"] <= MAX_LEVELS or min_cell_size > MAX_LEVELS:
+    not_sentinels = len(values) - sum(fields.get("sentinel_counts", ()))
+    other = fields.get("other", 0)
+    off_mode = min_cell_size  # rows with another value than the most frequent one, or enough
+    if fields["distinct"] <= MAX_LEVELS or min_cell_size > MAX_LEVELS:
         largest_count = int(np.unique(values, return_counts=True)[1].max())
         off_mode = len(values) - largest_count if largest_count >= min_cell_size else min_cell_size
-    few = any(0 < number < min_cell_size for number in (rest, other, off_mode))
+    few = any(0 < rows < min_cell_size for rows in (not_sentinels, other, off_mode))
     return few or (min_cell_size > 1 and _is_dominated(values))
 
 
@@ -215,36 +207,39 @@ def _is_dominated(values: NDArray[np.float64]) -> bool:
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and sum of squared differences from it, from differences to one of the values."""
+    """Mean and sum of squared differences from it.
+
+    Values are first shifted by one of them, so that those far from zero lose no digits.
+    """
     differences = values - values[0]
     shift = float(np.mean(differences))
     differences -= shift
-    rounding = float(np.sum(differences))
-    squares = float(differences @ differences) - rounding * rounding / len(values)
+    residual = float(np.sum(differences))  # 0 but for rounding
+    squares = float(differences @ differences) - residual * residual / len(values)
     return float(values[0]) + shift, max(0.0, squares)
 
 
 def _codes_and_sentinels(
     values: NDArray[np.float64], distinct: NDArray[np.float64] | None, min_cell_size: int
 ) -> dict[str, Any]:
-    counts = [int(np.count_nonzero(values == value)) for value in SENTINELS]
-    often = [(v, n) for v, n in zip(SENTINELS, counts, strict=True) if n >= min_cell_size]
-    found: dict[str, Any] = {
-        "sentinels": tuple(value for value, _ in often),
-        "sentinel_counts": tuple(number for _, number in often),
+    counts = {value: int(np.count_nonzero(values == value)) for value in SENTINELS}
+    frequent = [value for value in SENTINELS if counts[value] >= min_cell_size]
+    fields: dict[str, Any] = {
+        "sentinels": tuple(frequent),
+        "sentinel_counts": tuple(counts[value] for value in frequent),
     }
     if distinct is not None and len(distinct) <= MAX_CODES:
-        numbers = [int(np.count_nonzero(values == value)) for value in distinct]
-        found |= _name_levels([level_name(value) for value in distinct], numbers, min_cell_size)
-    return found
+        code_counts = [int(np.count_nonzero(values == value)) for value in distinct]
+        fields |= _list_levels([level_name(v) for v in distinct], code_counts, min_cell_size)
+    return fields
 
 
 def _distinct_if_few(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """The different values, if they are at most `MAX_LEVELS`; the first rows often have more."""
-    if len(np.unique(values[:1000])) > MAX_LEVELS:
+    """The different values, None if there are more than `MAX_LEVELS`."""
+    if len(np.unique(values[:1000])) > MAX_LEVELS:  # saves sorting all values
         return None
-    found = np.unique(values)
-    return found if len(found) <= MAX_LEVELS else None
+    distinct = np.unique(values)
+    return distinct if len(distinct) <= MAX_LEVELS else None
 
 
 def _level_statistics(column: Column, min_cell_size: int, identifier: bool) -> dict[str, Any]:
@@ -252,27 +247,27 @@ def _level_statistics(column: Column, min_cell_size: int, identifier: bool) -> d
     used = np.flatnonzero(counts)
     levels = [column.levels[code] for code in used]
     numeric = sum(int(counts[k]) for k in used if is_number(column.levels[k]))
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "distinct": min(len(used), MAX_LEVELS + 1),
         "all_different": bool(len(used) and counts.max() == 1),
         "numbers_in_text": numeric if numeric >= min_cell_size else 0,
     }
     if identifier or len(used) > MAX_LEVELS:
-        return {**found, "other": int(counts.sum())}
-    return found | _name_levels(levels, counts[used].tolist(), min_cell_size)
+        return {**fields, "other": int(counts.sum())}
+    return fields | _list_levels(levels, counts[used].tolist(), min_cell_size)
 
 
-def _name_levels(
+def _list_levels(
     levels: Sequence[str], counts: Sequence[int], min_cell_size: int
 ) -> dict[str, Any]:
-    """Levels that enough rows have, by name; all others as a number of rows."""
-    pairs = [
-        (level, number)
-        for level, number in zip(levels, counts, strict=True)
-        if number >= min_cell_size and level != OTHER and len(level) <= _LONGEST_LEVEL
+    """Levels that at least `min_cell_size` rows have, and the number of rows with any other."""
+    listed = [
+        (level, count)
+        for level, count in zip(levels, counts, strict=True)
+        if count >= min_cell_size and level != OTHER and len(level) <= _MAX_LEVEL_LENGTH
     ]
     return {
-        "levels": tuple(level for level, _ in pairs),
-        "level_counts": tuple(number for _, number in pairs),
-        "other": sum(counts) - sum(number for _, number in pairs),
+        "levels": tuple(level for level, _ in listed),
+        "level_counts": tuple(count for _, count in listed),
+        "other": sum(counts) - sum(count for _, count in listed),
     }

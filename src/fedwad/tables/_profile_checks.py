@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 from fedwad.errors import InputError
 from fedwad.tables._profile import MAX_LEVELS, SENTINELS, ColumnStatistics, Profile
+from fedwad.tables._table import ReadKind
 
 __all__ = ["check_profile", "smallest_group"]
 
-_KINDS = ("number", "category", "boolean", "date", "empty", "unusable")
-_LONGEST_NAME = 1000
+_MAX_NAME_LENGTH = 1000
 _TYPES = {"str": str, "int": int, "bool": bool}
 _ITEM_TYPES: dict[str, type | tuple[type, ...]] = {
     "tuple[str, ...]": str,
@@ -22,7 +22,7 @@ _ITEM_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def smallest_group(profile: Profile) -> int:
-    """The fewest rows that a named level, a sentinel or a mean of this profile is about."""
+    """The fewest rows that a listed level, a sentinel or a mean of this profile is about."""
     counts = [profile.rows]
     for s in profile.columns:
         counts += [*s.level_counts, *s.sentinel_counts]
@@ -54,26 +54,28 @@ def _check_column(statistics: Any, rows: int) -> None:
 
 
 def _has_types(s: ColumnStatistics) -> bool:
+    """Whether each field has its declared type; a boolean is no integer."""
     for field in fields(s):
         value: Any = getattr(s, field.name)
-        kind = str(field.type)
-        items = _ITEM_TYPES.get(kind)
-        if items is None:
-            right = isinstance(value, _TYPES[kind]) and (kind == "bool" or type(value) is not bool)
-        else:
+        declared = str(field.type)
+        items = _ITEM_TYPES.get(declared)
+        if items is not None:
             right = isinstance(value, tuple) and all(isinstance(item, items) for item in value)
+        else:
+            right = isinstance(value, _TYPES[declared])
+            right = right and (declared == "bool" or type(value) is not bool)
         if not right:
             return False
     return True
 
 
 def _is_consistent(s: ColumnStatistics, rows: int) -> bool:
-    if len(s.name) > _LONGEST_NAME:
+    if len(s.name) > _MAX_NAME_LENGTH:
         return False
     if s.kind == "label":
         return s == ColumnStatistics(s.name, "label")
     return (
-        s.kind in _KINDS
+        s.kind in get_args(ReadKind)
         and min(s.count, s.missing, s.other, s.numbers_in_text) >= 0
         and s.count + s.missing == rows
         and 0 <= s.distinct <= MAX_LEVELS + 1
@@ -84,8 +86,8 @@ def _is_consistent(s: ColumnStatistics, rows: int) -> bool:
 
 
 def _moments_fit(s: ColumnStatistics) -> bool:
-    known = len(s.moments) in (0, 2) and all(map(math.isfinite, s.moments))
-    return known and not s.sum_of_squares < 0
+    finite = len(s.moments) in (0, 2) and all(map(math.isfinite, s.moments))
+    return finite and not s.sum_of_squares < 0
 
 
 def _levels_fit(s: ColumnStatistics) -> bool:

@@ -1,4 +1,4 @@
-"""Rare levels of a site's table, which become "other" before it is encoded."""
+"""Rare levels of a site's table become "other" before the table is encoded."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def hide_rare(table: Table, schema: Schema, min_cell_size: int) -> Table:
     """
     if min_cell_size < 2:
         return table
-    named = {c.name for c in schema.compared_columns if c.kind == "category"}
+    categories = {c.name for c in schema.compared_columns if c.kind == "category"}
     columns = tuple(
-        _hide_rare_levels(c, min_cell_size) if c.name in named else c for c in table.columns
+        _hide_rare_levels(c, min_cell_size) if c.name in categories else c for c in table.columns
     )
     return replace(table, columns=columns)
 
@@ -38,12 +38,14 @@ def _hide_rare_levels(column: Column, min_cell_size: int) -> Column:
     if column.kind in ("number", "date"):
         _, value_indices, counts = np.unique(column.values, return_inverse=True, return_counts=True)
         rare = (counts < min_cell_size)[value_indices.ravel()] & ~np.isnan(column.values)
-        return replace(column, values=np.where(rare, np.inf, column.values))  # infinity is no level
+        # Infinity is a level that the schema does not list, so it is encoded as "other".
+        return replace(column, values=np.where(rare, np.inf, column.values))
     if column.kind not in ("category", "boolean"):
         return column
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
     if column.kind == "boolean" and counts.min() >= min_cell_size:
         return column
-    lookup = np.where((counts > 0) & (counts < min_cell_size), len(counts), np.arange(len(counts)))
+    other = len(counts)  # the code of the level that is added
+    lookup = np.where((counts > 0) & (counts < min_cell_size), other, np.arange(len(counts)))
     codes = np.append(lookup, -1)[column.values]
     return replace(column, kind="category", values=codes, levels=(*column.levels, OTHER))

@@ -25,25 +25,29 @@ __all__ = ["Schema"]
 
 @dataclass(frozen=True, repr=False)
 class Schema:
-    """What each column becomes: a number, a category, a boolean, a date, the label, or nothing.
+    """How each column is encoded: as number, category, boolean or date, as the label, or not.
 
-    With m and s the pooled mean and standard deviation of the values that are present,
+    Let m and s be the pooled mean and standard deviation of the values that are present, and p_k
+    the pooled fraction of level k.
 
-    - a number or a date (in days) becomes (x - m) / s, and a boolean likewise with false as 0 and
-      true as 1;
-    - where values are missing (`missing = "indicator"`), such a column becomes two: the first is 0
-      there, and the second is 1 there and 0 elsewhere. A missing value is then as far from the
-      present ones on average, in squared distance 1 + 1, as two present values are from each other;
-    - a category becomes one column per level, sqrt(lambda / 2) at its level and 0 elsewhere, with
-      lambda = 2 / (1 - sum p_k^2) (`weight`). Two different levels are at squared distance
-      lambda, two random rows at 2 on average, as in a column of numbers. A missing value is
-      a level of its own (`missing = "level"`), and a level that the schema does not list is
-      "other".
+    - A number or a date (in days since 1970) becomes (x - m) / s. So does a boolean, with 0 for
+      false and 1 for true.
+    - If such a column has missing values (`missing = "indicator"`), it becomes two columns. The
+      first is 0 where the value is missing. The second is 1 where it is missing and 0 elsewhere.
+      The mean squared distance between a missing and a present value is then 1 + 1 = 2, the same
+      as between two present values.
+    - A category becomes one column per level: sqrt(lambda / 2) in the column of the row's level and
+      0 in the others, with lambda = 2 / (1 - sum p_k^2) (`weight`). The squared distance between
+      two different levels is lambda. Between two random rows it is 2 on average, as in a column of
+      numbers. A missing value is a level of its own (`missing = "level"`). A level that the schema
+      does not list counts as "other" if that is among the levels; otherwise it is refused.
 
-    A schema that was read from a file is `public`; one that sites agreed on is not, since it holds
-    their pooled means and level counts. Its `conflicts` say where the sites contradict each other,
-    one sentence each. Its `traffic` is that of the agreement: bytes that the sites sent, bytes that
-    they received, and the number of their messages.
+    `public` says that differential privacy may rely on the schema, because it was written from
+    public knowledge or released with noise. `load` takes every file to be so, including one that
+    was saved from a schema on which sites agreed, which holds their pooled means and levels.
+    `conflicts` say where the sites contradict each other, one sentence each. `traffic` is that of
+    the agreement: bytes that the sites sent, bytes that they received, and the number of their
+    messages.
 
     Examples
     --------
@@ -82,7 +86,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema file; InputError names the column and the key that are wrong."""
+        """Read a schema file, which counts as `public`; InputError names what is wrong in it."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError):
@@ -103,27 +107,29 @@ class Schema:
         return cls(parse_schema(text, name), public=public)
 
     def to_dict(self) -> dict[str, Any]:
-        """The text of the schema file, and the conflicts, as plain lists and strings."""
+        """The text of the schema file and the conflicts, as plain lists and strings."""
         conflicts = [{**asdict(c), "sites": list(c.sites)} for c in self.conflicts]
         return {"schema": self.to_toml(), "conflicts": conflicts}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        """What `to_dict` gave; InputError if it is something else."""
+        """The schema of which `to_dict` returned this content; InputError for anything else."""
         try:
-            found = [
+            conflicts = tuple(
                 Conflict(str(c["column"]), tuple(c["sites"]), str(c["problem"]), str(c["sentence"]))
                 for c in content["conflicts"]
-            ]
-            return replace(cls.from_toml(content["schema"]), conflicts=tuple(found))
+            )
+            return replace(cls.from_toml(content["schema"]), conflicts=conflicts)
         except (KeyError, TypeError, AttributeError):
-            raise InputError("These are not the parts of a schema; some are missing.") from None
+            raise InputError(
+                "This is not the content of a schema: parts are missing or were changed."
+            ) from None
 
     def encode(self, table: Any) -> NDArray[np.float64]:
-        """The (n, D) matrix that is compared: every row of the table, in its order.
+        """The matrix (n, D) that is compared, with a row for each row of the table.
 
-        `table` is whatever `read_table` reads. Columns that the schema does not name are left out;
-        one that it names and the table lacks is an error.
+        `table` is whatever `read_table` reads. Columns that the schema does not have are left out.
+        InputError if the table lacks a column that the schema compares.
         """
         return encode(self.columns, self._read(table))
 
@@ -138,9 +144,13 @@ class Schema:
         return table if isinstance(table, Table) else read_table(table)
 
     def __getitem__(self, name: str) -> SchemaColumn:
-        for column in self.columns:
+        return self._find(name)[0]
+
+    def _find(self, name: str) -> tuple[SchemaColumn, slice]:
+        """A column and the slice of its encoded columns."""
+        for column, features in self._layout():
             if column.name == name:
-                return column
+                return column, features
         raise unknown_column_error(name, [column.name for column in self.columns], "The schema")
 
     def __contains__(self, name: object) -> bool:
@@ -181,38 +191,38 @@ class Schema:
 
     @property
     def centre(self) -> NDArray[np.float64]:
-        """A point near the mean of encoded rows that follows from the schema alone.
+        """The point in encoded units about which differential privacy clips unless one is given.
 
-        It is 0 for what is standardised, and the levels of a category count equally.
+        It is near the mean of encoded rows and follows from the schema alone: 0 for numbers, dates
+        and booleans, and the mean of equally frequent levels for a category.
         """
         return np.array([value for column in self.compared_columns for value in column.middle])
 
     @property
     def clip_norm(self) -> float:
-        """A distance from `centre` within which most rows are: twice their typical distance.
+        """The clip norm that differential privacy uses unless one is given.
 
-        Each compared column has a pooled variance of about 1, whatever its kind and its levels.
+        It is twice the typical distance of a row from `centre`: each compared column has a pooled
+        variance of about 1, summed over its encoded columns.
         """
         return 2.0 * float(np.sqrt(max(1, len(self.compared_columns))))
 
     def feature_slice(self, name: str) -> slice:
         """The encoded columns of an original column."""
-        for column, columns_slice in self._layout():
-            if column.name == name:
-                return columns_slice
-        raise unknown_column_error(name, [column.name for column in self.columns], "The schema")
+        return self._find(name)[1]
 
     def _layout(self) -> Iterator[tuple[SchemaColumn, slice]]:
+        """Each column with the slice of its encoded columns."""
         start = 0
         for column in self.columns:
             yield column, slice(start, start + column.width)
             start += column.width
 
     def describe(self, mean: Sequence[float] | NDArray[np.float64]) -> dict[str, dict[str, float]]:
-        """What a mean of encoded rows says in the columns' own units.
+        """A mean of encoded rows in the units of the original columns.
 
-        A number has its mean over the rows where it is present, and the fraction of missing ones;
-        a category has the fraction of each level.
+        For a number it has the mean over the rows that have a value ("mean"), and the fraction of
+        rows that have none ("missing"); for a category it has the fraction of each level.
         """
         vector = np.asarray(mean, dtype=np.float64)
         if vector.shape != (self.width,):
@@ -220,7 +230,7 @@ class Schema:
                 f"A mean of shape {vector.shape} arrived where the schema encodes {self.width}"
                 " columns; give one number per encoded column."
             )
-        return {c.name: c.describe(vector[part]) for c, part in self._layout() if c.width}
+        return {c.name: c.describe(vector[features]) for c, features in self._layout() if c.width}
 
     def edited(self, changes: Mapping[str, Mapping[str, Any]]) -> Schema:
         """A copy of the schema with some keys of some columns changed.
@@ -230,14 +240,14 @@ class Schema:
         {'ca': 'rarely measured'}
         """
         for name in changes:
-            self[name]
+            self[name]  # raises InputError if it does not exist
         columns = tuple(edit_column(c, changes.get(c.name, {})) for c in self.columns)
         return replace(self, columns=columns)
 
     def for_new_data(self) -> Schema:
-        """The schema with a place for missing values and new levels in every compared column.
+        """The schema with a rule for missing values and new levels in every compared column.
 
-        A later table with missing values or new levels is then compared instead of refused.
+        It refuses no later table because of missing values or new levels.
 
         >>> Schema((SchemaColumn("age", "number"),)).for_new_data()["age"].missing
         'indicator'
@@ -245,7 +255,7 @@ class Schema:
         return replace(self, columns=tuple(map(accept_new_data, self.columns)))
 
     def description_lines(self) -> tuple[str, ...]:
-        """A few lines: what is compared, the label, what is ignored and why.
+        """Sentences that say what is compared, what is the label, and what is ignored and why.
 
         >>> schema = Schema((SchemaColumn("age", "number"), SchemaColumn("num", "label")))
         >>> schema.description_lines()
@@ -253,15 +263,16 @@ class Schema:
         """
         compared = self.compared_columns
         kinds = Counter(column.kind for column in compared)
-        listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+        counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         lines = [
-            f"{len(compared)} of {len(self)} columns compared ({listed}), encoded as {self.width}"
+            f"{len(compared)} of {len(self)} columns compared ({counts}), encoded as {self.width}"
             " numbers per row."
         ]
         if self.label is not None:
             lines.append(f"Label: '{self.label}'.")
-        named = {conflict.column for conflict in self.conflicts}  # in a sentence of its own
-        ignored = [f"'{name}' ({r})" for name, r in self.ignored.items() if name not in named]
+        # The sentence of a conflict about an ignored column already says why it is ignored.
+        in_conflicts = {conflict.column for conflict in self.conflicts}
+        ignored = [f"'{n}' ({why})" for n, why in self.ignored.items() if n not in in_conflicts]
         if ignored:
             more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
             lines.append(f"Ignored: {', '.join(ignored[:5])}{more}.")

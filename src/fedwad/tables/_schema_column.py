@@ -1,4 +1,4 @@
-"""What one column of a table becomes."""
+"""One column of a schema: how it is encoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
-from fedwad.tables._table import first_repeated, nearest_name
+from fedwad.tables._table import first_repeated, similar_name_hint
 
 __all__ = [
     "KINDS",
@@ -30,7 +30,7 @@ KINDS: tuple[str, ...] = ("number", "category", "boolean", "date", "label", "ign
 #: The level that stands for all that are not listed.
 OTHER = "other"
 _MISSING = "missing"
-_SHOWN = 16  # characters of a level in a table of columns
+_MAX_SHOWN = 16  # characters of a level in `SchemaColumn.becomes`
 #: What may become of a missing value, by the kind of column.
 MISSING_RULES: dict[str, tuple[str, ...]] = {
     "number": ("refuse", "indicator", "mean"),
@@ -44,7 +44,7 @@ MISSING_RULES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class SchemaColumn:
-    """What a column becomes, and its numbers.
+    """How a column is encoded.
 
     Parameters
     ----------
@@ -54,11 +54,12 @@ class SchemaColumn:
     levels : of a category, each an encoded column; with "other" among them, levels that are not
         listed become that one, and without it they are refused
     weight : lambda of a category, the squared distance of two different levels
-    missing : for numbers "indicator" (the centre, and an encoded column that says so), "mean" (the
-        centre) or "refuse"; for categories "level" (one of its own), "other" or "refuse"
+    missing : what a missing value becomes. For numbers, dates and booleans: "indicator" (the
+        centre, and 1 in an additional encoded column), "mean" (the centre) or "refuse" (an error).
+        For categories: "level" (a level of its own), "other" or "refuse".
     missing_values : values of the column that stand for a missing one, such as 0 or -9
-    range : smallest and largest value that numbers or dates can have, from public knowledge; a
-        schema under differential privacy needs it
+    range : smallest and largest value that numbers or dates can have, from public knowledge;
+        agreeing on a schema under differential privacy needs it
     reason : why a column is ignored
     """
 
@@ -74,41 +75,42 @@ class SchemaColumn:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        what = f"of column '{self.name}'"
-        check_choice(self.kind, f"kind {what}", KINDS)
-        if len(MISSING_RULES[self.kind]) > 1:
-            check_choice(self.missing, f"missing {what}", MISSING_RULES[self.kind])
+        of_column = f"of column '{self.name}'"
+        rules = MISSING_RULES[check_choice(self.kind, f"kind {of_column}", KINDS)]
+        if len(rules) > 1:
+            check_choice(self.missing, f"missing {of_column}", rules)
         elif self.missing != "refuse":
-            raise InputError(f"missing {what} is {self.missing!r}; leave it out of a {self.kind}.")
+            raise InputError(
+                f"missing {of_column} is {self.missing!r}; leave it out of a {self.kind}."
+            )
         for key, value in (("scale", self.scale), ("weight", self.weight)):
             if not math.isfinite(value) or value <= 0.0:
-                raise InputError(f"{key} {what} is {value}; give a number above 0.")
+                raise InputError(f"{key} {of_column} is {value}; give a number above 0.")
         if not math.isfinite(self.centre):
-            raise InputError(f"centre {what} is {self.centre}; give a finite number.")
-        self._check_range(what)
-        self._check_levels(what)
+            raise InputError(f"centre {of_column} is {self.centre}; give a finite number.")
+        self._check_range(of_column)
+        self._check_levels(of_column)
 
-    def _check_levels(self, what: str) -> None:
+    def _check_levels(self, of_column: str) -> None:
         if self.kind == "category" and not self.levels:
-            raise InputError(f"levels {what} are missing; list them, or make it ignored.")
+            raise InputError(f"levels {of_column} are missing; list them, or make it ignored.")
         repeated = first_repeated(self.levels)
         if repeated is not None:
-            raise InputError(f"levels {what} have '{repeated}' twice; keep one.")
+            raise InputError(f"levels {of_column} have '{repeated}' twice; keep one.")
 
-    def _check_range(self, what: str) -> None:
+    def _check_range(self, of_column: str) -> None:
         if not self.range:
             return
+        start = f"range {of_column} is {list(self.range)}"
         if self.kind not in ("number", "date"):
-            raise InputError(f"range {what} is {list(self.range)}; leave it out of a {self.kind}.")
+            raise InputError(f"{start}; leave it out of a {self.kind}.")
         ordered = len(self.range) == 2 and self.range[0] < self.range[1]
         if not ordered or not all(map(math.isfinite, self.range)):
-            raise InputError(
-                f"range {what} is {list(self.range)}; give the smallest and the largest value."
-            )
+            raise InputError(f"{start}; give the smallest and the largest value.")
 
     @property
-    def numeric(self) -> bool:
-        """Whether it has a centre and a scale."""
+    def _is_scaled(self) -> bool:
+        """Whether it becomes (x - centre) / scale."""
         return self.kind in ("number", "date", "boolean")
 
     @property
@@ -118,9 +120,9 @@ class SchemaColumn:
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """The encoded columns that it becomes."""
+        """The names of the encoded columns that it becomes."""
         missing = (f"{self.name}={_MISSING}",) if self.missing in ("indicator", "level") else ()
-        if self.numeric:
+        if self._is_scaled:
             return (self.name, *missing)
         if self.kind == "category":
             return (*(f"{self.name}={level}" for level in self.levels), *missing)
@@ -133,18 +135,18 @@ class SchemaColumn:
 
     @property
     def middle(self) -> tuple[float, ...]:
-        """Where its encoded values are on average, if all levels but "other" count equally."""
+        """The mean of its encoded values if all levels but "other" are equally frequent."""
         if self.kind != "category":
             return (0.0,) * self.width
-        listed = [level for level in self.levels if level != OTHER] or [OTHER]
-        share = self.on_value / len(listed)
-        middle = tuple(share if level in listed else 0.0 for level in self.levels)
-        return middle + (0.0,) * (self.width - len(middle))
+        frequent = [level for level in self.levels if level != OTHER] or [OTHER]
+        mean = self.on_value / len(frequent)
+        means = tuple(mean if level in frequent else 0.0 for level in self.levels)
+        return means + (0.0,) * (self.width - len(means))
 
     @property
     def becomes(self) -> str:
-        """One line about it."""
-        if self.numeric:
+        """How it is encoded, or why it is ignored, as one line of text."""
+        if self._is_scaled:
             unit = " days since 1970" if self.kind == "date" else ""
             sign = "+" if self.centre < 0 else "-"
             return f"(x {sign} {abs(self.centre):.6g}) / {self.scale:.6g}{unit}"
@@ -155,25 +157,25 @@ class SchemaColumn:
         return self.reason
 
     def describe(self, mean: NDArray[np.float64]) -> dict[str, float]:
-        """A mean of this column's encoded values in own units, or as shares of levels."""
+        """A mean of this column's encoded values in its own units, or as fractions of levels."""
         if self.kind == "category":
             names = (*self.levels, *((_MISSING,) if self.missing == "level" else ()))
-            shares = (mean / self.on_value).tolist()
-            return dict(zip(names, shares, strict=True))
-        missing = float(mean[1]) if self.missing == "indicator" else 0.0
+            fractions = (mean / self.on_value).tolist()
+            return dict(zip(names, fractions, strict=True))
+        missing = float(mean[1]) if self.missing == "indicator" else 0.0  # fraction of rows
         present = 1.0 - missing
         value = self.centre + self.scale * float(mean[0]) / present if present > 0 else math.nan
         return {"mean": value, **({_MISSING: missing} if self.missing == "indicator" else {})}
 
 
 def _shorten(level: str) -> str:
-    return level if len(level) <= _SHOWN else f"{level[: _SHOWN - 3]}..."
+    return level if len(level) <= _MAX_SHOWN else f"{level[: _MAX_SHOWN - 3]}..."
 
 
 def edit_column(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColumn:
     """The column with some fields changed.
 
-    A rule for missing values that the new kind does not have goes back to "refuse".
+    If the new kind does not have the column's rule for missing values, the rule becomes "refuse".
     """
     rules = MISSING_RULES.get(changes.get("kind", column.kind), ())
     reset = {} if column.missing in rules else {"missing": "refuse"}
@@ -184,7 +186,7 @@ def edit_column(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColum
         wrong = next(key for key in changes if key not in keys)
         raise InputError(
             f"A change of column '{column.name}' has an unknown key '{wrong}'"
-            f"{nearest_name(wrong, keys)}; its keys are {', '.join(keys)}."
+            f"{similar_name_hint(wrong, keys)}; its keys are {', '.join(keys)}."
         ) from None
 
 

@@ -13,14 +13,14 @@ from fedwad.tables._table import Column, Table
 
 __all__ = ["find_schema_conflicts"]
 
-_MIN_VALUES = 10  # fewer values, or fewer values with unknown levels, are not reported
-_MIN_UNKNOWN_SHARE = 0.05  # share of values with unknown levels from which they are reported
+_MIN_VALUES = 10  # a smaller number of values is not reported
+_MIN_UNKNOWN = 0.05  # fraction of values with unknown levels from which on they are reported
 _MAX_SHIFT = 5.0  # distance of a column's mean from the schema's centre, in scales of the schema
 _MAX_SCALE_RATIO = 10.0  # of a column's standard deviation to the schema's scale, or its inverse
 
 
 def find_schema_conflicts(schema: Schema, table: Table, site: str) -> Iterator[Conflict]:
-    """The columns of a site's table that do not fit the schema, for whoever holds the table.
+    """The conflicts of a site's table with the schema, for whoever holds the table.
 
     >>> import pyarrow as pa
     >>> from fedwad.tables import read_table
@@ -32,7 +32,7 @@ def find_schema_conflicts(schema: Schema, table: Table, site: str) -> Iterator[C
     for spec in schema.compared_columns:
         if spec.name not in table:
             continue
-        column = table[spec.name].without(spec.missing_values)
+        column = table[spec.name].with_missing(spec.missing_values)
         if spec.kind == "category" and column.kind == "category" and OTHER in spec.levels:
             yield from _unknown_levels(spec, column, site)
         elif spec.kind in ("number", "date") and column.kind == spec.kind:
@@ -44,7 +44,7 @@ def _unknown_levels(spec: SchemaColumn, column: Column, site: str) -> Iterator[C
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
     unknown = [k for k, level in enumerate(column.levels) if counts[k] and level not in spec.levels]
     unknown_values, present = int(counts[unknown].sum()), int(counts.sum())
-    if unknown_values >= max(_MIN_VALUES, _MIN_UNKNOWN_SHARE * present):
+    if unknown_values >= max(_MIN_VALUES, _MIN_UNKNOWN * present):
         most_frequent = sorted(unknown, key=lambda k: -counts[k])
         names = join_names([f"'{column.levels[k]}'" for k in most_frequent[:4]])
         what = f"{unknown_values} of {present}" if unknown_values < present else f"All {present}"

@@ -20,15 +20,18 @@ __all__ = [
     "check_names",
     "count_rows",
     "drop_hint",
+    "first_repeated",
+    "index_dtype",
     "is_code",
     "level_name",
     "list_rows",
-    "nearest_name",
+    "similar_name",
+    "similar_name_hint",
     "unknown_column_error",
     "unnamed_column_error",
 ]
 
-#: What the values of a column are, as they were read.
+#: What the values of a column are, as they were read; a category is text.
 ReadKind = Literal["number", "category", "boolean", "date", "empty", "unusable"]
 
 _LARGEST_EXACT = 1e15  # integers up to here are written without a point or an exponent
@@ -39,8 +42,10 @@ class Column:
     """One column.
 
     Numbers and dates (in days since 1970) are float64 with NaN where a value is missing. Categories
-    and booleans are codes, indices into `levels`, with -1 where a value is missing. The values of
-    an unusable column (lists, bytes) are not read; `detail` says what it holds.
+    and booleans are codes, indices into `levels`, with -1 where a value is missing. All values of
+    an empty column are missing. The values of an unusable column (lists, bytes) are not read;
+    `detail` says what it holds. `decimal` is "," if commas in its texts are decimal commas; only
+    texts that are still to be read as numbers have it.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Column:
     values: NDArray[Any]
     levels: tuple[str, ...] = ()
     detail: str = ""
+    decimal: str = ""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -55,8 +61,8 @@ class Column:
     def __repr__(self) -> str:  # no values: what is printed may end up anywhere
         return f"Column({self.name!r}, {self.kind}, {len(self)} rows)"
 
-    def without(self, missing_values: Sequence[str]) -> Column:
-        """The column with these values, given by the names of their levels, as missing ones."""
+    def with_missing(self, missing_values: Sequence[str]) -> Column:
+        """The column in which these values, written as names of levels, count as missing."""
         if not missing_values or self.kind in ("empty", "unusable"):
             return self
         if self.kind in ("number", "date"):
@@ -73,7 +79,7 @@ class Column:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Where a value is missing."""
+        """The mask of the rows without a value; all rows of an empty or unusable column."""
         if self.kind in ("number", "date"):
             return np.asarray(np.isnan(self.values))
         if self.kind in ("category", "boolean"):
@@ -83,18 +89,19 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of equal length, the name of the table for messages, and what reading noticed.
+    """Columns of equal length.
 
-    A table without a header line is not `named`: its columns are called f0, f1 and so on, which
-    are not its owner's words.
+    `name` is what errors call the table; `notes` are sentences about what reading it changed or
+    noticed. A file without a line of column names has no header: its columns are called f0, f1 and
+    so on, and `first_line` is its first row as it was written.
     """
 
     name: str
     columns: tuple[Column, ...]
     rows: int
-    named: bool = True
+    has_header: bool = True
     notes: tuple[str, ...] = ()
-    first_line: tuple[str, ...] = ()  # of a table without a header line
+    first_line: tuple[str, ...] = ()
     _index_of: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -136,14 +143,17 @@ def level_name(number: float) -> str:
 
 
 def unknown_column_error(wanted: Any, names: Sequence[str], table: str) -> InputError:
-    """The error for a column that a table does not have, with the name that was nearly right."""
+    """The error for a column that a table does not have, with the most similar name that it has."""
     return InputError(
-        f"{table} has no column '{wanted}'{nearest_name(wanted, names)}; {_list_names(names)}."
+        f"{table} has no column '{wanted}'{similar_name_hint(wanted, names)}; {_list_names(names)}."
     )
 
 
 def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> None:
-    """InputError unless names are unique; the first may be empty, as an index of rows has it."""
+    """InputError unless column names are unique and those to drop are among them.
+
+    The first name may be empty, as that of an index of rows is.
+    """
     for wanted in drop:
         if wanted not in names:
             raise unknown_column_error(wanted, names, table)
@@ -170,19 +180,19 @@ def unnamed_column_error(table: str, index: int) -> InputError:
     )
 
 
-def nearest_name(wanted: Any, names: Sequence[str]) -> str:
-    """' (but 'diagnosis')' for a name that was nearly right, else nothing."""
-    near = nearest(wanted, names)
+def similar_name_hint(wanted: Any, names: Sequence[str]) -> str:
+    """' (but 'diagnosis')' if one of the names is similar to the wanted one, else ''."""
+    near = similar_name(wanted, names)
     return "" if near is None else f" (but '{near}')"
 
 
-def nearest(wanted: Any, names: Sequence[str]) -> str | None:
-    """The name that was nearly right, if one was."""
-    plain = {name.strip().lower(): name for name in names}
+def similar_name(wanted: Any, names: Sequence[str]) -> str | None:
+    """The name that is most similar to the wanted one, if any is similar."""
+    original = {name.strip().lower(): name for name in names}
     word = str(wanted).strip().lower()
-    matches = difflib.get_close_matches(word, plain, 1)
-    matches += [p for p in plain if min(len(p), len(word)) > 2 and (p in word or word in p)]
-    return plain[matches[0]] if matches else None
+    matches = difflib.get_close_matches(word, original, 1)
+    matches += [w for w in original if min(len(w), len(word)) > 2 and (w in word or word in w)]
+    return original[matches[0]] if matches else None
 
 
 def list_rows(rows: Sequence[int]) -> str:
@@ -196,23 +206,23 @@ def list_rows(rows: Sequence[int]) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Names that are empty or have spaces around them are quoted, since nobody would see those."""
+    """The names; those that are empty or have spaces around them, which one cannot see, quoted."""
     shown = [name if name and name == name.strip() else f"'{name}'" for name in names[:30]]
     return "its columns are " + ", ".join(shown) + (", ..." if len(names) > 30 else "")
 
 
-def count_rows(found: NDArray[np.bool_], what: str) -> str:
+def count_rows(mask: NDArray[np.bool_], what: str) -> str:
     """'2 missing values (rows 2, 4, counting from 1)'.
 
     >>> count_rows(np.array([False, True]), "missing value")
     '1 missing value (row 2, counting from 1)'
     """
-    rows = (np.flatnonzero(found) + 1).tolist()
+    rows = (np.flatnonzero(mask) + 1).tolist()
     return f"{len(rows)} {what}{'s' if len(rows) > 1 else ''} ({list_rows(rows)})"
 
 
 def drop_hint(*names: str) -> str:
-    """How to drop these columns, in an error; the command line replaces it by its own options.
+    """How to drop these columns, as errors say it; the command line puts its options there.
 
     >>> drop_hint("age", "last name")
     "drop: age, 'last name'"
@@ -221,12 +231,12 @@ def drop_hint(*names: str) -> str:
 
 
 def index_dtype(items: Sequence[Any]) -> type[np.signedinteger]:
-    """The smallest type of integers that holds the indices of so many items."""
+    """The smallest type of integers that holds the indices of these items."""
     return np.int8 if len(items) < 120 else np.int16 if len(items) < 30_000 else np.int32
 
 
 def is_code(level: str) -> bool:
-    """Whether a level is the name of a number.
+    """Whether a level is the name that `level_name` gives to a number.
 
     >>> is_code("4"), is_code("four")
     (True, False)

@@ -1,36 +1,36 @@
-"""Schemas as TOML: people can read and edit them, and an error names each mistake in a file."""
+"""Schema files, in TOML: people can read and edit them; an error names the mistake in a file."""
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fedwad._files import toml_value
 from fedwad.errors import InputError
 from fedwad.tables._schema_column import KINDS, MISSING_RULES, OTHER, SchemaColumn
-from fedwad.tables._table import nearest_name
+from fedwad.tables._table import similar_name_hint
 
-__all__ = ["VERSION", "parse_schema", "write_schema"]
+__all__ = ["parse_schema", "write_schema"]
 
-VERSION = 1
+_VERSION = 1  # of the format of schema files
 _RANGE_HINT = "range = [0, 120], the smallest and the largest value that is possible"
 _HEAD = """\
 # What each column of a table becomes when sites are compared.
 # kind: number, category, boolean, date, label or ignored.
 # Numbers, dates (in days since 1970) and booleans become (x - centre) / scale.
 # A category becomes one column per level; two different levels are `weight` apart in squares.
-# Levels that are not join_names become "other"; without "other" among the levels they are refused.
+# Levels that are not listed become "other"; without "other" among the levels they are refused.
 # missing: "indicator", "mean" or "refuse" for numbers; "level", "other" or "refuse" for categories.
 # missing_values: values that stand for a missing one, such as ["0"] or ["-9", "99"].
 # range: smallest and largest value that is possible; centre and scale follow if they are left out.
 """
-_SCALED = ("kind", "centre", "scale", "missing", "missing_values")
+_SCALED_KEYS = ("kind", "centre", "scale", "missing", "missing_values")
 _KEYS: dict[str, tuple[str, ...]] = {
-    "number": (*_SCALED, "range"),
-    "date": (*_SCALED, "range"),
-    "boolean": _SCALED,
+    "number": (*_SCALED_KEYS, "range"),
+    "date": (*_SCALED_KEYS, "range"),
+    "boolean": _SCALED_KEYS,
     "category": ("kind", "levels", "weight", "missing", "missing_values"),
     "label": ("kind",),
     "ignored": ("kind", "reason"),
@@ -44,9 +44,9 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
 
 def write_schema(columns: Iterable[SchemaColumn]) -> str:
     """The columns as the text of a schema file."""
-    parts = [_HEAD, f"version = {VERSION}\n"]
+    parts = [_HEAD, f"version = {_VERSION}\n"]
     for column in columns:
-        lines = [f"[columns.{_quote(column.name)}]"]
+        lines = [f"[columns.{toml_value(column.name)}]"]
         for key in _KEYS[column.kind]:
             value = getattr(column, key)
             if value not in ((), ""):
@@ -56,16 +56,9 @@ def write_schema(columns: Iterable[SchemaColumn]) -> str:
 
 
 def _to_toml(value: Any) -> str:
-    if isinstance(value, str):
-        return _quote(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_to_toml, value)) + "]"
-    return repr(float(value))
-
-
-def _quote(text: str) -> str:
-    """A basic string of TOML; JSON escapes the same way but for one control character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return toml_value(value if isinstance(value, str) else float(value))
 
 
 def parse_schema(text: str, name: str) -> tuple[SchemaColumn, ...]:
@@ -82,34 +75,34 @@ def parse_schema(text: str, name: str) -> tuple[SchemaColumn, ...]:
 def _check_head(content: Mapping[str, Any], name: str) -> None:
     for key in content:
         if key not in ("version", "columns"):
-            near = nearest_name(key, ("version", "columns"))
+            near = similar_name_hint(key, ("version", "columns"))
             raise InputError(f"{name} has an unknown key '{key}'{near}; remove or correct it.")
-    if content.get("version") != VERSION:
+    if content.get("version") != _VERSION:
         shown = content.get("version", "no version")
         raise InputError(
-            f"{name} has version {shown!r} where {VERSION} is read; is it a schema file?"
+            f"{name} has version {shown!r} where {_VERSION} is read; is it a schema file?"
         )
     if not isinstance(content.get("columns"), dict) or not content["columns"]:
         raise InputError(f"{name} describes no columns; add a section such as [columns.age].")
 
 
 def _parse_column(column: str, content: Any, name: str) -> SchemaColumn:
-    what = f"Column '{column}' of {name}"
+    subject = f"Column '{column}' of {name}"  # of the sentence of an error
     if not isinstance(content, dict):
         raise InputError(
-            f"{what} is not a section; write [columns.{_quote(column)}] above its keys."
+            f"{subject} is not a section; write [columns.{toml_value(column)}] above its keys."
         )
     kind = content.get("kind")
     if kind not in KINDS:
-        near = nearest_name(kind, KINDS) if isinstance(kind, str) else ""
-        shown = "has no kind" if kind is None else f"has the kind {kind!r}{near}"
-        raise InputError(f"{what} {shown}; choose one of {', '.join(KINDS)}.")
-    _check_keys(kind, content, what)
-    values = {key: _check_value(key, value, what) for key, value in content.items()}
+        near = similar_name_hint(kind, KINDS) if isinstance(kind, str) else ""
+        problem = "has no kind" if kind is None else f"has the kind {kind!r}{near}"
+        raise InputError(f"{subject} {problem}; choose one of {', '.join(KINDS)}.")
+    _check_keys(kind, content, subject)
+    values = {key: _check_value(key, value, subject) for key, value in content.items()}
     values = _default_values(kind, values) | values
     if "missing" in values and values["missing"] not in MISSING_RULES[kind]:
         raise InputError(
-            f"{what} has missing = {values['missing']!r}; choose one of"
+            f"{subject} has missing = {values['missing']!r}; choose one of"
             f" {', '.join(MISSING_RULES[kind])}."
         )
     try:
@@ -118,23 +111,27 @@ def _parse_column(column: str, content: Any, name: str) -> SchemaColumn:
         raise InputError(f"In {name}, {error}") from None
 
 
-def _check_keys(kind: str, content: Mapping[str, Any], what: str) -> None:
+def _check_keys(kind: str, content: Mapping[str, Any], subject: str) -> None:
     allowed = _KEYS[kind]
     for key in content:
         if key not in allowed:
-            near = nearest_name(key, allowed)
+            near = similar_name_hint(key, allowed)
             raise InputError(
-                f"{what} has a key '{key}'{near} that a {kind} does not have; its keys are"
+                f"{subject} has a key '{key}'{near} that a {kind} does not have; its keys are"
                 f" {', '.join(allowed)}."
             )
     for key in _REQUIRED.get(kind, ()):
         if key not in content and "range" not in content:
-            either = f", or a range ({_RANGE_HINT})" if "range" in allowed else ""
-            raise InputError(f"{what} has no {key}; a {kind} needs one{either}.")
+            or_range = f", or a range ({_RANGE_HINT})" if "range" in allowed else ""
+            raise InputError(f"{subject} has no {key}; a {kind} needs one{or_range}.")
 
 
 def _default_values(kind: str, values: Mapping[str, Any]) -> dict[str, float]:
-    """Centre and scale of values uniform over their range; weight of equally frequent levels."""
+    """What a file may leave out.
+
+    Centre and scale are those of values uniform over their range, or of equally frequent booleans;
+    the weight is that of equally frequent levels.
+    """
     if kind == "boolean":
         return {"centre": 0.5, "scale": 0.5}
     if kind == "category":
@@ -146,21 +143,22 @@ def _default_values(kind: str, values: Mapping[str, Any]) -> dict[str, float]:
     return {}
 
 
-def _check_value(key: str, value: Any, what: str) -> Any:
+def _check_value(key: str, value: Any, subject: str) -> Any:
+    """The value in the form that `SchemaColumn` takes; InputError if its type is wrong."""
     if key in ("centre", "scale", "weight"):
         if not _is_finite(value):
-            raise InputError(f"{what} has {key} = {value!r}; give a finite number.")
+            raise InputError(f"{subject} has {key} = {value!r}; give a finite number.")
         return float(value)
     if key == "range":
         if not isinstance(value, list) or len(value) != 2 or not all(map(_is_finite, value)):
-            raise InputError(f"{what} has range = {value!r}; write {_RANGE_HINT}.")
+            raise InputError(f"{subject} has range = {value!r}; write {_RANGE_HINT}.")
         return tuple(map(float, value))
     if key in ("levels", "missing_values"):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise InputError(f'{what} has {key} that are not a list of texts; write ["a", "b"].')
+            raise InputError(f'{subject} has {key} that are not a list of texts; write ["a", "b"].')
         return tuple(value)
     if not isinstance(value, str):
-        raise InputError(f"{what} has {key} = {value!r}; give a text in quotes.")
+        raise InputError(f"{subject} has {key} = {value!r}; give a text in quotes.")
     return value
 
 

@@ -1,17 +1,17 @@
-"""Tables encoded cell by cell: what one row holds changes how no other row is read.
+"""Tables encoded value by value: no value changes how another is read.
 
-Usually the kind of a column follows from all of its cells, and a cell that does not fit is an
-error. Under differential privacy one record could so change the contributions of all, or whether
-there is a reply. Here each cell is read by itself, as the schema's kind of column. A cell that
-does not fit counts as missing, and a missing value where the schema expects none counts at the
-centre, or as no level.
+Usually the kind of a column follows from all of its values, and a value of another kind is an
+error. Under differential privacy this must not be: one record could change what all others
+contribute, or whether there is a reply. Here each value is read by itself, as the kind that the
+schema gives the column. A value that cannot be read so counts as missing. A missing value for
+which the schema has no rule counts as the centre, or as no level.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,38 +25,36 @@ from fedwad.tables._schema_column import OTHER, SchemaColumn
 from fedwad.tables._table import Column, Table, level_name
 from fedwad.tables._text import parse_date, parse_number
 
-__all__ = ["encode_by_cell", "label_text", "label_texts", "numbers_by_cell"]
+__all__ = ["encode_elementwise", "label_text", "label_texts", "read_numbers_elementwise"]
 
 _EPOCH = datetime(1970, 1, 1)
-_LARGEST = 1e99  # of an encoded number, a little less than what is refused as too large
-_WHOLE = re.compile(r"[+-]?\d{1,30}")
+_MAX_ENCODED = 1e99  # encoded values are clipped to it; larger ones would be refused later
+_INTEGER = re.compile(r"[+-]?\d{1,30}")
 
 
-def encode_by_cell(schema: Schema, table: Table) -> NDArray[np.float64]:
-    """The matrix of `Schema.encode`; no cell is refused, whatever it holds.
+def encode_elementwise(schema: Schema, table: Table) -> NDArray[np.float64]:
+    """The matrix of `Schema.encode`, read value by value; no value is refused.
 
     >>> schema = Schema((SchemaColumn("age", "number", centre=50.0, scale=10.0),))
     >>> ages = Column("age", "category", np.array([0, 1]), ("60", "unknown"))
-    >>> encode_by_cell(schema, Table("paris", (ages,), 2)).tolist()
+    >>> encode_elementwise(schema, Table("paris", (ages,), 2)).tolist()
     [[1.0], [0.0]]
     """
-    specs = [_accept_all_cells(spec) for spec in schema.columns]
+    specs = [_accept_all_values(spec) for spec in schema.columns]
     columns = tuple(_read_as_kind(table[spec.name], spec) for spec in specs if spec.width)
     points = encode(specs, Table(table.name, columns, table.rows))
-    kept: list[int] = []
+    features: list[int] = []  # those of the schema, without the levels that were added
     start = 0
     for column, spec in zip(schema.columns, specs, strict=True):
-        kept.extend(range(start, start + column.width))
+        features.extend(range(start, start + column.width))
         start += spec.width
-    return np.clip(points[:, kept], -_LARGEST, _LARGEST)
+    return np.clip(points[:, features], -_MAX_ENCODED, _MAX_ENCODED)
 
 
-def numbers_by_cell(table: Table, label: str | None) -> Table:
-    """The table with each column of texts but the label read as numbers, cell by cell."""
+def read_numbers_elementwise(table: Table, label: str | None) -> Table:
+    """The table with the texts of all columns but the label read as numbers, each by itself."""
     columns = tuple(
-        Column(column.name, "number", _look_up(column, _level_numbers(column)))
-        if column.kind == "category" and column.name != label
-        else column
+        _read_numbers(column) if column.kind == "category" and column.name != label else column
         for column in table.columns
     )
     return replace(table, columns=columns)
@@ -67,17 +65,17 @@ def label_texts(column: Column) -> NDArray[Any]:
     if column.kind in ("category", "boolean"):
         texts = [*map(label_text, column.levels), None]
         return np.asarray(np.array(texts, dtype=object)[column.values])
-    found = np.full(len(column), None, dtype=object)
+    result = np.full(len(column), None, dtype=object)
     if column.kind in ("number", "date"):
         for row in np.flatnonzero(np.isfinite(column.values)):
             number = float(column.values[row])
-            day = column.kind == "date"
-            found[row] = str(_EPOCH + timedelta(days=number)) if day else level_name(number)
-    return found
+            is_date = column.kind == "date"
+            result[row] = str(_EPOCH + timedelta(days=number)) if is_date else level_name(number)
+    return result
 
 
 def label_text(value: Any) -> str | None:
-    """The text by which a label is compared with a public name; None for a missing one.
+    """The text by which a label is compared with a public class name; None for a missing one.
 
     A number and its text are the same label, and so are a boolean and its text.
 
@@ -98,7 +96,8 @@ def label_text(value: Any) -> str | None:
 
 
 def _normalise(word: str) -> str:
-    if _WHOLE.fullmatch(word):
+    """One spelling of a number or a boolean; any other word as it is."""
+    if _INTEGER.fullmatch(word):
         return str(int(word))
     number = parse_number(word)
     if math.isfinite(number):
@@ -106,10 +105,10 @@ def _normalise(word: str) -> str:
     return word.lower() if word.lower() in ("true", "false") else word
 
 
-def _accept_all_cells(spec: SchemaColumn) -> SchemaColumn:
-    """The column with a rule for every cell: the centre, or an added last level."""
+def _accept_all_values(spec: SchemaColumn) -> SchemaColumn:
+    """The column with a rule for every value: where it had none, the centre or "other"."""
     if spec.kind == "category" and OTHER not in spec.levels:
-        # An unlisted level falls into the added one, whose encoded column is left out.
+        # Levels that are not listed fall into the added one, whose encoded column is left out.
         missing = "other" if spec.missing == "refuse" else spec.missing
         return replace(spec, levels=(*spec.levels, OTHER), missing=missing)
     if spec.missing != "refuse" or not spec.width:
@@ -118,7 +117,7 @@ def _accept_all_cells(spec: SchemaColumn) -> SchemaColumn:
 
 
 def _read_as_kind(column: Column, spec: SchemaColumn) -> Column:
-    """The column with texts read as the schema's kind."""
+    """The column with texts read as the schema's kind; booleans become 0 and 1."""
     if spec.kind == "category":
         return _rename_booleans(column, spec) if column.kind == "category" else column
     if column.kind != "category":
@@ -128,18 +127,16 @@ def _read_as_kind(column: Column, spec: SchemaColumn) -> Column:
         if spec.kind == "boolean" and column.kind == "number":
             values = np.where(np.isin(values, (0.0, 1.0)), values, np.nan)
         return replace(column, values=values)
-    readers: dict[str, Callable[[], Sequence[float]]] = {
-        "number": lambda: _level_numbers(column),
-        "date": lambda: [parse_date(level) for level in column.levels],
-        "boolean": lambda: [TRUTH.get(level.lower(), math.nan) for level in column.levels],
-    }
-    kind = "number" if spec.kind == "boolean" else spec.kind
-    values = _look_up(column, readers[spec.kind]())
-    return Column(column.name, kind, values)  # type: ignore[arg-type]
+    if spec.kind == "number":
+        return _read_numbers(column)
+    if spec.kind == "date":
+        return Column(column.name, "date", _read_levels(column, parse_date))
+    truth = _read_levels(column, lambda level: TRUTH.get(level.lower(), math.nan))
+    return Column(column.name, "number", truth)
 
 
 def _rename_booleans(column: Column, spec: SchemaColumn) -> Column:
-    """The column with 1 and 0 for true and false where the schema lists those."""
+    """The column with levels "1" and "0" for "true" and "false" if the schema lists only those."""
     codes = {"true": "1", "false": "0"}
     levels = []
     for level in column.levels:
@@ -148,12 +145,13 @@ def _rename_booleans(column: Column, spec: SchemaColumn) -> Column:
     return replace(column, levels=tuple(levels))
 
 
-def _level_numbers(column: Column) -> list[float]:
-    return [parse_number(level, column.detail) for level in column.levels]
+def _read_numbers(column: Column) -> Column:
+    numbers = _read_levels(column, lambda level: parse_number(level, column.decimal))
+    return Column(column.name, "number", numbers)
 
 
-def _look_up(column: Column, values: Sequence[float]) -> NDArray[np.float64]:
-    """The value of each row's level, NaN where it is missing or not finite."""
-    numbers = np.array([*values, math.nan], dtype=np.float64)
+def _read_levels(column: Column, read: Callable[[str], float]) -> NDArray[np.float64]:
+    """The number that `read` returns for each row's level; NaN if missing or infinite."""
+    numbers = np.array([*map(read, column.levels), math.nan], dtype=np.float64)  # -1: the last
     numbers[~np.isfinite(numbers)] = math.nan
     return np.asarray(numbers[column.values])
