@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedwad.datasets._images import resized, table
+from fedwad.datasets._images import grey_level_values, resize
 
 
 def bilinear(image, side):
@@ -21,7 +21,7 @@ def bilinear(image, side):
 def test_growing_is_bilinear_to_a_grey_level(side):
     images = np.random.default_rng(0).integers(0, 256, (20, 16, 16), dtype=np.uint8)
     expected = np.array([bilinear(image.astype(float), side) for image in images])
-    found = resized(images, side)
+    found = resize(images, side)
     assert found.dtype == np.uint8
     assert found.shape == (20, side, side)
     assert (
@@ -32,7 +32,7 @@ def test_growing_is_bilinear_to_a_grey_level(side):
 def test_shrinking_averages():
     images = np.zeros((1, 32, 32, 3), dtype=np.uint8)
     images[0, :, 16:] = (200, 100, 40)
-    found = resized(images, 8)
+    found = resize(images, 8)
     assert found.shape == (1, 8, 8, 3)
     np.testing.assert_array_equal(found[0, :, :3], 0)
     np.testing.assert_array_equal(
@@ -43,10 +43,10 @@ def test_shrinking_averages():
 
 def test_the_same_size_is_left_alone():
     images = np.random.default_rng(1).integers(0, 256, (5, 28, 28), dtype=np.uint8)
-    assert resized(images, 28) is images
+    assert resize(images, 28) is images
 
 
 def test_tables():
-    np.testing.assert_allclose(table("unit", 16, 0.1, 0.2), np.arange(17) / 16)
-    np.testing.assert_allclose(table("normalised", 255, 0.5, 0.25)[[0, 255]], [-2, 2])
-    assert table("unit", 255, 0, 1).dtype == np.float32
+    np.testing.assert_allclose(grey_level_values("unit", 16, 0.1, 0.2), np.arange(17) / 16)
+    np.testing.assert_allclose(grey_level_values("normalised", 255, 0.5, 0.25)[[0, 255]], [-2, 2])
+    assert grey_level_values("unit", 255, 0, 1).dtype == np.float32

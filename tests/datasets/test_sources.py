@@ -17,7 +17,7 @@ from dataset_files import grey
 
 from fedwad import InputError
 from fedwad.datasets import _sources, load
-from fedwad.datasets._fetch import Remote
+from fedwad.datasets._fetch import RemoteFile
 
 
 def idx(array):
@@ -89,7 +89,7 @@ def server(tmp_path, monkeypatch):
                 file = f"{name}-{key}"
                 files[file] = content
                 sha256 = hashlib.sha256(content).hexdigest()
-                remotes[key] = Remote(file, mirrors or (self.place,), sha256)
+                remotes[key] = RemoteFile(file, mirrors or (self.place,), sha256)
             monkeypatch.setitem(_sources.SOURCES, name, remotes)
 
     yield Server()

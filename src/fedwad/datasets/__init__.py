@@ -1,5 +1,4 @@
-"""Data to try things on: well-known image sets, partitions of labelled data among clients, and a
-random code.
+"""Public datasets, partitions of labelled data among clients, and random codes of samples.
 
 >>> from fedwad.datasets import load, partition
 >>> X, y = load("digits")

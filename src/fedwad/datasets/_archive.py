@@ -1,4 +1,4 @@
-"""What every archive of a dataset can do, and the digits that come with scikit-learn."""
+"""The interface of archives of images, and the digits that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ __all__ = ["Archive", "Digits"]
 
 
 class Archive(Protocol):
-    """Images and labels of one dataset, split by split; nothing is read before it is asked for."""
+    """Images and labels of one dataset, read split by split when they are asked for."""
 
     @property
     def location(self) -> str:
-        """Where the data come from, for messages."""
+        """Where the data come from, for errors."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are there, in their order; an unsplit dataset has the one split
-        "all"."""
+        """The splits that the archive has; a dataset without splits has only "all"."""
 
     def labels(self, split: str) -> NDArray[Any]:
         """The labels of all samples of a split, as integers."""
 
     def images(self, split: str, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The images of these samples of a split, (n, side, side) or (n, side, side, 3)."""
+        """The images in these rows of a split, (n, side, side) or (n, side, side, 3)."""
 
 
 class Digits:

@@ -12,24 +12,23 @@ from fedwad.errors import InputError
 
 __all__ = ["random_code"]
 
-_CHUNK = 4096  # samples at a time, so that little memory is needed besides the result
+_CHUNK = 4096  # samples encoded at a time, so that little memory is needed besides the result
 
 
 def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0) -> NDArray[Any]:
-    """The encoder half of a randomly initialised autoencoder, applied to samples X (n, d): (n,
-    dimension).
+    """Encode samples X (n, d) as (n, dimension) by a randomly initialised autoencoder's encoder.
 
-    Two fully connected layers without biases, a rectifier between them:
+    The encoder has two fully connected layers without biases and a rectifier between them:
 
         code(x) = B max(0, A x),   A: hidden x d,        A_jk ~ N(0, 2 / hidden),
                                    B: dimension x hidden, B_ij ~ N(0, 1 / dimension).
 
     The variances make E |code(x)|^2 = |x|^2 over the draw of A and B (the rectifier halves |A x|^2
-    on average), so the scale of the data stays. The paper has CIFAR-10 in 784 dimensions this way
-    without saying which network; this one is ours. A and B depend on d, dimension, hidden and seed
-    alone: clients that agree on these compute codes that can be compared without any having seen
-    the others' data. float32 for float32 and small integers, else float64; the same code to
-    rounding on any machine.
+    on average), so the scale of the data stays. The paper encodes CIFAR-10 in 784 dimensions this
+    way without saying by which network; this one is ours. A and B depend on d, dimension, hidden
+    and seed alone, so clients that agree on these compute comparable codes without seeing each
+    other's data. The result is float32 for float32 and small integers, else float64. It is the same
+    on any machine, up to rounding.
 
     Examples
     --------
@@ -42,13 +41,13 @@ def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0)
             f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per"
             " row."
         )
-    kind = np.result_type(samples, np.float32)
-    width, dimension = check_integer(hidden, "hidden"), check_integer(dimension, "dimension")
+    dtype = np.result_type(samples, np.float32)
+    hidden, dimension = check_integer(hidden, "hidden"), check_integer(dimension, "dimension")
     rng = np.random.default_rng(check_integer(seed, "seed", 0))
-    first = (rng.standard_normal((samples.shape[1], width)) * np.sqrt(2 / width)).astype(kind)
-    second = (rng.standard_normal((width, dimension)) * np.sqrt(1 / dimension)).astype(kind)
-    result = np.empty((len(samples), dimension), dtype=kind)
+    first = (rng.standard_normal((samples.shape[1], hidden)) * np.sqrt(2 / hidden)).astype(dtype)
+    second = (rng.standard_normal((hidden, dimension)) * np.sqrt(1 / dimension)).astype(dtype)
+    result = np.empty((len(samples), dimension), dtype=dtype)
     for start in range(0, len(samples), _CHUNK):
-        some = samples[start : start + _CHUNK].astype(kind)
-        result[start : start + _CHUNK] = np.maximum(some @ first, 0) @ second
+        chunk = samples[start : start + _CHUNK].astype(dtype)
+        result[start : start + _CHUNK] = np.maximum(chunk @ first, 0) @ second
     return result

@@ -1,5 +1,4 @@
-"""Files from public mirrors: downloaded once, checked against their published checksum each time,
-kept in a cache."""
+"""Files from public mirrors: downloaded once into a cache, their checksum verified at each use."""
 
 from __future__ import annotations
 
@@ -9,69 +8,52 @@ from urllib.parse import urlsplit
 
 from fedwad.errors import InputError
 
-__all__ = ["Remote", "cache", "fetch"]
+__all__ = ["RemoteFile", "fetch"]
 
 
 @dataclass(frozen=True)
-class Remote:
-    """A file, the mirrors that have it, and its SHA-256."""
+class RemoteFile:
+    """A file, the mirrors that have it (as URLs that end in a slash), and its SHA-256."""
 
-    file: str
+    name: str
     mirrors: tuple[str, ...]
     sha256: str
 
 
-def cache(data: str) -> Path:
-    """The folder that keeps the files of a dataset, below the cache folder of the operating
-    system."""
-    import pooch
+def fetch(dataset: str, remote: RemoteFile, alternative: str) -> Path:
+    """The path of a dataset's file in the cache of the operating system.
 
-    return Path(pooch.os_cache("fedwad")) / data
-
-
-def fetch(data: str, remote: Remote, alternative: str) -> Path:
-    """The file of a dataset in the cache, downloaded from the first mirror that has the right one.
-
-    `alternative` is the file that a folder named by FEDWAD_DATA would hold instead.
+    The file is downloaded from the first mirror that has it with the right checksum. `alternative`
+    is the file that a folder named by FEDWAD_DATA would hold instead.
     """
     import pooch
 
+    folder = Path(pooch.os_cache("fedwad")) / dataset
     reasons = []
     for mirror in remote.mirrors:
         host = urlsplit(mirror).hostname
-        # in one piece: streaming would leave the connection open when the server answers with an
-        # error
+        # With streaming, a connection would stay open if the server answers with an error.
         downloader = pooch.HTTPDownloader(timeout=(10, 60), stream=False)
+        url, checksum = mirror + remote.name, f"sha256:{remote.sha256}"
         try:
-            found = pooch.retrieve(
-                mirror + remote.file,
-                f"sha256:{remote.sha256}",
-                remote.file,
-                cache(data),
-                downloader=downloader,
-            )
-        except (
-            OSError
-        ) as error:  # what the requests library raises is one, too, and knows the response
-            if not hasattr(error, "response"):
+            path = pooch.retrieve(url, checksum, remote.name, folder, downloader=downloader)
+        except OSError as error:
+            if not hasattr(error, "response"):  # not from the requests library
                 raise InputError(
-                    f"The cache {cache(data)} cannot be written"
+                    f"The cache {folder} cannot be written"
                     f" ({error.strerror or 'no permission'}); mend that, or"
                     f" set FEDWAD_DATA to a folder that has {alternative}."
                 ) from None
-            answer = error.response
-            reasons.append(
-                f"no answer from {host}"
-                if answer is None
-                else f"{host} answered {answer.status_code}"
-            )
-        except ValueError:  # the checksum
+            if error.response is None:
+                reasons.append(f"no answer from {host}")
+            else:
+                reasons.append(f"{host} answered {error.response.status_code}")
+        except ValueError:  # the checksum is wrong
             reasons.append(f"{host} sent something else than the published file")
         else:
-            return Path(found)
+            return Path(path)
     why = ", ".join(dict.fromkeys(reasons))  # two mirrors may be one host
     raise InputError(
-        f"{data} is not on this machine and cannot be downloaded ({why}); connect to the internet"
-        " and try again,"
-        f" or set FEDWAD_DATA to a folder that has {alternative}."
+        f"{dataset} is not on this machine and cannot be downloaded ({why}); connect to the"
+        f" internet and try again, or set FEDWAD_DATA to a folder that has {alternative}."
     )

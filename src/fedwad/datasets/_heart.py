@@ -6,8 +6,10 @@ from pathlib import Path
 
 __all__ = ["HEART_LABEL", "HEART_SITES", "heart_files"]
 
+#: Cleveland Clinic Foundation; Hungarian Institute of Cardiology, Budapest; University Hospitals,
+#: Zurich and Basel; V.A. Medical Center, Long Beach.
 HEART_SITES = ("cleveland", "hungarian", "switzerland", "va")
-#: The column with the diagnosis: 0 none, 1 to 4.
+#: The column with the diagnosis: 0 is no heart disease, 1 to 4 are degrees of disease.
 HEART_LABEL = "num"
 
 

@@ -1,4 +1,4 @@
-"""Labelled data partitioned among clients: the result, and what all ways of doing so share."""
+"""Labelled data partitioned among clients: the result, and what all kinds of partition share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from fedwad._checks import check_integer
 from fedwad.errors import InputError
 
-__all__ = ["Labelled", "Partition"]
+__all__ = ["LabelledSamples", "Partition"]
 
 
-class Labelled:
-    """Samples with one label each, whatever its type; classes are numbered in the order of their
-    labels."""
+class LabelledSamples:
+    """Samples with one label each, of any type.
+
+    `classes` are the different labels in order, `codes` the index of each sample's label among
+    them, and `class_sizes` the number of samples of each class.
+    """
 
     def __init__(self, X: Any, y: Any) -> None:
         try:
@@ -32,61 +35,60 @@ class Labelled:
             )
         if len(self.y) == 0:
             raise InputError("There are no samples to partition; give at least one.")
-        self.classes, self.codes = _encoded(self.y)
+        self.classes, self.codes = _encode_labels(self.y)
         if any(_is_missing(label) for label in self.classes):
             raise InputError(
                 "Some labels are missing; leave those samples out, or give them a label of their"
                 " own."
             )
-        self.supply = np.bincount(self.codes, minlength=len(self.classes))
+        self.class_sizes = np.bincount(self.codes, minlength=len(self.classes))
 
     def assign(
-        self, demand: NDArray[np.int64], groups: NDArray[np.int64], rng: np.random.Generator
+        self, counts: NDArray[np.int64], groups: NDArray[np.int64], rng: np.random.Generator
     ) -> Partition:
-        """Give client i demand[i, c] random samples of class c, no sample twice."""
-        lack = demand.sum(axis=0) - self.supply
+        """Give client i counts[i, c] random samples of class c, no sample twice."""
+        lack = counts.sum(axis=0) - self.class_sizes
         if lack.max() > 0:
             worst = int(np.argmax(lack))
             raise InputError(
-                f"Class {self.classes[worst]} has {self.supply[worst]} samples and the clients need"
-                f" {demand[:, worst].sum()} of them; ask for fewer samples or fewer clients."
+                f"Class {self.classes[worst]} has {self.class_sizes[worst]} samples and the clients"
+                f" need {counts[:, worst].sum()} of them; ask for fewer samples or fewer clients."
             )
-        piles: list[list[NDArray[np.int64]]] = [[] for _ in demand]
-        for code, wanted in enumerate(demand.T):
+        rows_of: list[list[NDArray[np.int64]]] = [[] for _ in counts]  # of each client, by class
+        for code, class_counts in enumerate(counts.T):
             rows = rng.permutation(np.flatnonzero(self.codes == code))
-            for pile, part in zip(
-                piles, np.split(rows, np.cumsum(wanted)), strict=False
-            ):  # the last part stays
-                pile.append(part)
-        return Partition(self, [rng.permutation(np.concatenate(pile)) for pile in piles], groups)
+            parts = np.split(rows, np.cumsum(class_counts))[:-1]  # the last part is left over
+            for client_rows, part in zip(rows_of, parts, strict=True):
+                client_rows.append(part)
+        shuffled = [rng.permutation(np.concatenate(client_rows)) for client_rows in rows_of]
+        return Partition(self, shuffled, groups)
 
 
 class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
-    """Clients and their samples: a mapping from names to pairs (X, y), to be given to
-    `fedwad.local`.
+    """Clients and their samples: a mapping from names to pairs (X, y), for `fedwad.local`.
 
-    No two clients share a sample, and every client has one.
+    No two clients share a sample, and every client has at least one.
 
     Attributes
     ----------
     clients : names, "client00", "client01", ...
     indices : the rows of each client in the data that were partitioned, by name
-    groups : the true group of each client, (clients,); those of one group have the same
+    groups : the true group of each client, (clients,); clients of one group have the same
         distribution
-    classes : the labels that occur, in order
+    classes : the different labels, in order
     counts : how many samples of each class each client has, (clients, classes)
     """
 
     def __init__(
-        self, data: Labelled, rows: Sequence[NDArray[np.int64]], groups: NDArray[np.int64]
+        self, data: LabelledSamples, rows: Sequence[NDArray[np.int64]], groups: NDArray[np.int64]
     ) -> None:
         width = len(str(len(rows) - 1))
         self._data = data
         self.indices = {f"client{k:0{width}d}": np.asarray(part) for k, part in enumerate(rows)}
         self.groups = np.asarray(groups, dtype=np.int64)
         self.classes = data.classes
-        kinds = len(data.classes)
-        self.counts = np.array([np.bincount(data.codes[part], minlength=kinds) for part in rows])
+        k = len(data.classes)
+        self.counts = np.array([np.bincount(data.codes[part], minlength=k) for part in rows])
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -104,22 +106,21 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         many they have; every sample of such a class is used. Classes that no client has are left
         out.
         """
-        other, rng = Labelled(X, y), np.random.default_rng(check_integer(seed, "seed", 0))
-        here = {label: code for code, label in enumerate(self.classes)}
-        demand = np.zeros((len(self), len(other.classes)), dtype=np.int64)
+        other, rng = LabelledSamples(X, y), np.random.default_rng(check_integer(seed, "seed", 0))
+        code_of = {label: code for code, label in enumerate(self.classes)}
+        counts = np.zeros((len(self), len(other.classes)), dtype=np.int64)
         for code, label in enumerate(other.classes):
-            if label in here and self.counts[:, here[label]].any():
-                reached = np.cumsum(self.counts[:, here[label]]) / self.counts[:, here[label]].sum()
-                demand[:, code] = np.diff(
-                    np.rint(reached * other.supply[code]).astype(np.int64), prepend=0
-                )
-        empty = np.flatnonzero(demand.sum(axis=1) == 0)
+            if label in code_of and self.counts[:, code_of[label]].any():
+                own = self.counts[:, code_of[label]]
+                stops = np.rint(np.cumsum(own) / own.sum() * other.class_sizes[code])
+                counts[:, code] = np.diff(stops.astype(np.int64), prepend=0)
+        empty = np.flatnonzero(counts.sum(axis=1) == 0)
         if len(empty):
             raise InputError(
                 f"{len(other.y)} samples are too few to give every client some of its classes:"
                 f" {self.clients[empty[0]]} would have none; give more."
             )
-        return other.assign(demand, self.groups, rng)
+        return other.assign(counts, self.groups, rng)
 
     def __getitem__(self, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         rows = self.indices[name]
@@ -137,16 +138,15 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         groups = len(np.unique(self.groups))
         return (
             f"Partition({len(self)} clients, {each}, {self.sizes.sum()} of {len(self._data.y)}"
-            " samples,"
-            f" {groups} group{'s' if groups > 1 else ''})"
+            f" samples, {groups} group{'s' if groups > 1 else ''})"
         )
 
     __eq__ = object.__eq__  # comparing arrays element by element has no single answer
     __hash__ = object.__hash__
 
 
-def _encoded(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different labels in order, and the number of each sample's."""
+def _encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different labels in order, and the index of each sample's label among them."""
     if labels.dtype != object:
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, np.asarray(codes, dtype=np.int64)
@@ -158,14 +158,12 @@ def _encoded(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         ) from None
     try:
         ordered = sorted(values)
-    except (
-        TypeError
-    ):  # labels of several types have no order among them: by type, then as they are written
+    except TypeError:  # labels of several types cannot be compared
         ordered = sorted(values, key=lambda value: (type(value).__name__, repr(value)))
-    number = {value: code for code, value in enumerate(ordered)}
+    code_of = {value: code for code, value in enumerate(ordered)}
     classes = np.empty(len(ordered), dtype=object)
     classes[:] = ordered
-    return classes, np.array([number[value] for value in labels.tolist()], dtype=np.int64)
+    return classes, np.array([code_of[value] for value in labels.tolist()], dtype=np.int64)
 
 
 def _is_missing(label: Any) -> bool:

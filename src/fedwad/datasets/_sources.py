@@ -1,8 +1,8 @@
 """The public sources of the datasets, and how to read their formats.
 
 The checksums are SHA-256 of the files as published. Those of MNIST, Fashion-MNIST and the test
-split of KMNIST were computed from their bytes; those of KMNIST's training split and of USPS are
-torchvision's, that of CIFAR-10 is the one of TensorFlow Datasets.
+split of KMNIST were computed from the files; those of KMNIST's training split and of USPS are from
+torchvision, and that of CIFAR-10 is from TensorFlow Datasets.
 """
 
 from __future__ import annotations
@@ -13,34 +13,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.datasets._fetch import Remote, fetch
+from fedwad.datasets._fetch import RemoteFile, fetch
 from fedwad.datasets._folder import FILES
 from fedwad.errors import InputError
 
 __all__ = ["SOURCES", "PublicArchive"]
 
-_IDX = (
-    "train-images-idx3-ubyte.gz",
-    "train-labels-idx1-ubyte.gz",
-    "t10k-images-idx3-ubyte.gz",
-    "t10k-labels-idx1-ubyte.gz",
-)
+#: The names of the files of MNIST and of datasets in its format.
+_IDX_FILES = {
+    "x_train": "train-images-idx3-ubyte.gz",
+    "y_train": "train-labels-idx1-ubyte.gz",
+    "x_test": "t10k-images-idx3-ubyte.gz",
+    "y_test": "t10k-labels-idx1-ubyte.gz",
+}
 
 
-def _idx(mirrors: tuple[str, ...], *sums: str) -> dict[str, Remote]:
-    keys = ("x_train", "y_train", "x_test", "y_test")
+def _idx_files(mirrors: tuple[str, ...], *checksums: str) -> dict[str, RemoteFile]:
     return {
-        key: Remote(file, mirrors, sha256)
-        for key, file, sha256 in zip(keys, _IDX, sums, strict=True)
+        key: RemoteFile(name, mirrors, sha256)
+        for (key, name), sha256 in zip(_IDX_FILES.items(), checksums, strict=True)
     }
 
 
 _LIBSVM = ("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/",)
 
-#: Where each dataset is, and under which checksum: a file for each array, or for each split, or
-#: for all.
-SOURCES: dict[str, dict[str, Remote]] = {
-    "mnist": _idx(
+#: The files of each dataset: one for each array ("x_train"), for each split ("train"), or "all".
+SOURCES: dict[str, dict[str, RemoteFile]] = {
+    "mnist": _idx_files(
         (
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -50,7 +49,7 @@ SOURCES: dict[str, dict[str, Remote]] = {
         "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
-    "fashion_mnist": _idx(
+    "fashion_mnist": _idx_files(
         (
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -60,7 +59,7 @@ SOURCES: dict[str, dict[str, Remote]] = {
         "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
         "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
-    "kmnist": _idx(
+    "kmnist": _idx_files(
         (
             "https://codh.rois.ac.jp/kmnist/dataset/kmnist/",
             "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
@@ -71,18 +70,18 @@ SOURCES: dict[str, dict[str, Remote]] = {
         "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
     ),
     "usps": {
-        "train": Remote(
+        "train": RemoteFile(
             "usps.bz2", _LIBSVM, "3771e9dd6ba685185f89867b6e249233dd74652389f263963b3b741e994b034f"
         ),
-        "test": Remote(
+        "test": RemoteFile(
             "usps.t.bz2",
             _LIBSVM,
             "a9c0164e797d60142a50604917f0baa604f326e9a689698763793fa5d12ffc4e",
         ),
     },
     "cifar10": {
-        "all": Remote(
-            "cifar-10-binary.tar.gz",  # not the Python version of it, which is a pickle
+        "all": RemoteFile(
+            "cifar-10-binary.tar.gz",  # the Python version is a pickle, which can run code
             ("https://www.cs.toronto.edu/~kriz/",),
             "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
         )
@@ -97,7 +96,7 @@ class PublicArchive:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._read: dict[str, NDArray[Any]] = {}  # what one call of `load` has read so far
+        self._arrays: dict[str, NDArray[Any]] = {}  # those that one call of `load` has read so far
 
     @property
     def location(self) -> str:
@@ -110,30 +109,31 @@ class PublicArchive:
         return np.asarray(self._array(f"x_{split}")[rows], dtype=np.uint8)
 
     def _array(self, key: str) -> NDArray[Any]:
-        if key not in self._read:
-            remotes = SOURCES[self._name]
-            split = key.removeprefix("x_").removeprefix("y_")
-            remote = next(remotes[part] for part in (key, split, "all") if part in remotes)
-            path = fetch(self._name, remote, FILES[self._name])
+        if key not in self._arrays:
+            files, split = SOURCES[self._name], key.partition("_")[2]
+            file = next(files[part] for part in (key, split, "all") if part in files)
+            path = fetch(self._name, file, FILES[self._name])
             try:
-                if self._name == "usps":
-                    self._read[f"x_{split}"], self._read[f"y_{split}"] = _read_usps(path)
-                elif self._name == "cifar10":
-                    self._read[f"x_{split}"], self._read[f"y_{split}"] = _read_cifar(path, split)
-                else:
-                    self._read[key] = _read_idx(path)
-            except (
-                Exception
-            ):  # the checksum was right, so this is us: no traceback for the user all the same
+                self._arrays |= self._read(path, key, split)
+            except Exception:  # a fault of ours, since the checksum was right; still no traceback
                 raise InputError(
                     f"{path} cannot be read as {self._name}; delete it and try again."
                 ) from None
-        return self._read[key]
+        return self._arrays[key]
+
+    def _read(self, path: Path, key: str, split: str) -> dict[str, NDArray[Any]]:
+        if self._name not in ("usps", "cifar10"):
+            return {key: _read_idx(path)}
+        x, y = _read_usps(path) if self._name == "usps" else _read_cifar(path, split)
+        return {f"x_{split}": x, f"y_{split}": y}
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """The format of MNIST: 0, 0, 8 (unsigned bytes), the number of axes, their lengths, then the
-    bytes."""
+    """An array in the format of MNIST.
+
+    The file has the bytes 0, 0 and 8 (for unsigned bytes), the number of axes, their lengths, and
+    the values.
+    """
     import gzip
 
     content = gzip.decompress(path.read_bytes())
@@ -145,8 +145,11 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_usps(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """LIBSVM's format: a label 1..10 for the digits 0..9 and 256 values in [-1, 1], brought to
-    0..255 by rounding."""
+    """Images and labels in LIBSVM's format.
+
+    The labels 1..10 stand for the digits 0..9. The 256 values in [-1, 1] are scaled to 0..255 and
+    rounded.
+    """
     import bz2
 
     from sklearn.datasets import load_svmlight_file
@@ -158,18 +161,20 @@ def _read_usps(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _read_cifar(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Records of 3073 bytes: the label, then 32 x 32 red, green and blue values."""
+    """Images and labels from records of 3073 bytes.
+
+    A record has the label, then 32 x 32 red, 32 x 32 green and 32 x 32 blue values.
+    """
     import tarfile
 
-    wanted = {"train": [f"data_batch_{k}.bin" for k in range(1, 6)], "test": ["test_batch.bin"]}[
-        split
-    ]
-    found = {}
+    train = [f"data_batch_{k}.bin" for k in range(1, 6)]
+    names = train if split == "train" else ["test_batch.bin"]
+    batches = {}
     with tarfile.open(path, "r:gz") as archive:
         for member in archive:  # in the order of the file: going back would unpack it again
             name = member.name.rpartition("/")[2]
-            content = archive.extractfile(member) if name in wanted else None
+            content = archive.extractfile(member) if name in names else None
             if content is not None:
-                found[name] = np.frombuffer(content.read(), dtype=np.uint8)
-    records = np.concatenate([found[name] for name in wanted]).reshape(-1, 3073)
+                batches[name] = np.frombuffer(content.read(), dtype=np.uint8)
+    records = np.concatenate([batches[name] for name in names]).reshape(-1, 3073)
     return records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), records[:, 0]

@@ -1,9 +1,8 @@
-"""Partitions of labelled data among clients, as in the experiments of the paper and of federated
-learning.
+"""Partitions of labelled data among clients, as in the paper and in federated learning.
 
-Each takes samples X (n, ...) and labels y (n,) of any type, is random by its seed alone, never
-gives a sample to two clients, and returns a `Partition`: a mapping from client names to (X, y) with
-the true `groups` and the `indices`.
+Each function takes samples X (n, ...) and labels y (n,) of any type, and returns a `Partition`: a
+mapping from client names to (X, y) with the true `groups` and the `indices`. The seed alone decides
+what is drawn at random. No sample is given to two clients.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_flag, check_integer
-from fedwad.datasets._partition import Labelled, Partition
+from fedwad._checks import check_flag, check_integer, format_value
+from fedwad.datasets._partition import LabelledSamples, Partition
 from fedwad.errors import InputError
 
 __all__ = ["by_size", "class_pairs", "classes_per_client", "dirichlet", "random_pairs"]
 
-_DRAWS = 100  # of Dirichlet proportions, before we say that they do not fit the data
+_MAX_DRAWS = 100  # of Dirichlet proportions that do not fit the data
 
 
 def class_pairs(
@@ -32,18 +31,18 @@ def class_pairs(
     *,
     balanced: bool = False,
 ) -> Partition:
-    """Clients in groups, one for each pair of classes that follow one another: (0, 1), (2, 3), ...
-    (8, 9).
+    """Groups of clients, each with one pair of successive classes: (0, 1), (2, 3), ... (8, 9).
 
-    Every pair has two clients; the others choose a pair at random, as in the paper. With
-    `balanced`, pairs have equally many clients, to within one. The clients of a pair follow one
-    another, and `groups` numbers the pairs.
+    Every pair gets two clients, and the other clients choose a pair at random, as in the paper.
+    With `balanced`, pairs get equally many clients, to within one. The clients of a pair are next
+    to each other, and `groups` numbers the pairs.
 
     Parameters
     ----------
     X, y : samples and labels; the number of different labels must be even
-    clients : at least twice the number of pairs
-    samples : of each client, half of them from either class; None deals out everything
+    clients : number of clients, at least twice the number of pairs
+    samples : number of samples of each client, half of them from either class; None assigns all
+        samples
 
     Examples
     --------
@@ -56,13 +55,13 @@ def class_pairs(
     ((50, 64), [2, 3])
     """
     balanced = check_flag(balanced, "balanced")
-    data, rng = Labelled(X, y), _generator(seed)
-    kinds = len(data.classes)
-    if kinds % 2:
+    data, rng = LabelledSamples(X, y), _generator(seed)
+    class_count = len(data.classes)
+    if class_count % 2:
         raise InputError(
-            f"y has {kinds} different labels, which make no pairs; leave one class out."
+            f"y has {class_count} different labels, which make no pairs; leave one class out."
         )
-    pairs, clients = kinds // 2, check_integer(clients, "clients")
+    pairs, clients = class_count // 2, check_integer(clients, "clients")
     if clients < 2 * pairs:
         raise InputError(
             f"{pairs} pairs of classes need at least {2 * pairs} clients; {clients} were asked for."
@@ -74,8 +73,8 @@ def class_pairs(
             [np.repeat(np.arange(pairs), 2), rng.integers(pairs, size=clients - 2 * pairs)]
         )
     groups = np.sort(groups)
-    holds = np.arange(kinds) // 2 == groups[:, None]
-    return data.assign(_demand(holds, samples, data), groups, rng)
+    has_class = np.arange(class_count) // 2 == groups[:, None]
+    return data.assign(_class_counts(has_class, samples, data), groups, rng)
 
 
 def random_pairs(
@@ -87,9 +86,9 @@ def random_pairs(
     *,
     balanced: bool = False,
 ) -> Partition:
-    """Each client has two classes, drawn at random: the paper's setting without cluster structure.
+    """Two random classes for each client: the paper's setting without cluster structure.
 
-    Equal to `classes_per_client` with two classes.
+    It is `classes_per_client` with two classes.
     """
     return classes_per_client(X, y, 2, clients, samples, seed, balanced=balanced)
 
@@ -104,108 +103,99 @@ def classes_per_client(
     *,
     balanced: bool = False,
 ) -> Partition:
-    """Each client has the given number of classes, drawn at random without replacement.
+    """The given number of random classes for each client, drawn without replacement.
 
     Clients with the same classes are one group; groups are numbered as they first occur.
 
     Parameters
     ----------
     X, y : samples and labels
-    classes : how many different labels a client has
-    clients : how many clients
-    samples : of each client, equally many from each of its classes to within one; None deals out
-        everything that is of a class that was drawn
-    balanced : draw among the classes that were drawn least so far, so that each class is held by
-        equally many clients to within one; without it, a class may be asked for more samples than
-        it has
+    classes : number of classes of each client
+    clients : number of clients
+    samples : number of samples of each client, equally many from each of its classes to within
+        one; None assigns all samples of the classes that were drawn
+    balanced : draw among the classes that were drawn least so far, so that equally many clients
+        have each class, to within one. Without it, clients may need more samples of a class than
+        there are, which is an error.
     """
     balanced = check_flag(balanced, "balanced")
-    data, rng = Labelled(X, y), _generator(seed)
-    kinds, classes, clients = (
-        len(data.classes),
-        check_integer(classes, "classes"),
-        check_integer(clients, "clients"),
-    )
-    if classes > kinds:
+    data, rng = LabelledSamples(X, y), _generator(seed)
+    classes, clients = check_integer(classes, "classes"), check_integer(clients, "clients")
+    class_count = len(data.classes)
+    if classes > class_count:
         raise InputError(
-            f"y has {kinds} different labels and {classes} were asked for each client; ask for"
-            " fewer."
+            f"y has {class_count} different labels and {classes} were asked for each client; ask"
+            " for fewer."
         )
-    holds = np.zeros((clients, kinds), dtype=bool)
+    has_class = np.zeros((clients, class_count), dtype=bool)
     for client in range(clients):
-        held = holds.sum(axis=0) if balanced else np.zeros(kinds)
-        holds[client, np.argsort(held + rng.random(kinds))[:classes]] = True
-    _, first, groups = np.unique(holds, axis=0, return_index=True, return_inverse=True)
-    renumbered = np.argsort(np.argsort(first))
-    return data.assign(_demand(holds, samples, data), renumbered[groups.reshape(-1)], rng)
+        drawn = has_class.sum(axis=0) if balanced else np.zeros(class_count)
+        has_class[client, np.argsort(drawn + rng.random(class_count))[:classes]] = True
+    _, first, groups = np.unique(has_class, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(np.argsort(first))
+    return data.assign(_class_counts(has_class, samples, data), order[groups.reshape(-1)], rng)
 
 
 def dirichlet(
     X: Any, y: Any, alpha: float = 0.5, clients: int = 20, samples: int | None = 300, seed: int = 0
 ) -> Partition:
-    """Class proportions drawn from a Dirichlet distribution.
+    """Class proportions drawn from a Dirichlet distribution, a group for each client.
 
     With small alpha a client has few classes; with large alpha all clients are similar.
 
     With `samples`, client i draws its own proportions q_i ~ Dirichlet(alpha, ..., alpha) over the
     classes, and its class counts are multinomial(samples, q_i) (Hsu, Qi and Brown 2019). With
     samples=None all samples are assigned: class c draws proportions over the clients, r_c ~
-    Dirichlet(alpha, ..., alpha), and is divided by them (Yurochkin et al. 2019). Proportions that a
-    class has too few samples for, or that leave a client empty, are drawn again, up to 100 times.
-    Every client has a distribution of its own, so every client is a group of its own.
+    Dirichlet(alpha, ..., alpha), and is divided by them (Yurochkin et al. 2019). If a class has too
+    few samples for the proportions, or a client gets none, all proportions are drawn again, up to
+    100 times.
     """
-    data, rng = Labelled(X, y), _generator(seed)
-    clients, kinds = check_integer(clients, "clients"), len(data.classes)
+    data, rng = LabelledSamples(X, y), _generator(seed)
+    clients, class_count = check_integer(clients, "clients"), len(data.classes)
     _check_alpha(alpha)
-    wanted = clients * (1 if samples is None else check_integer(samples, "samples"))
-    if wanted > len(data.y):
-        raise InputError(
-            f"The clients need {wanted} samples and there are {len(data.y)}; ask for fewer."
-        )
-    for _ in range(_DRAWS):
+    needed = clients * (1 if samples is None else check_integer(samples, "samples"))
+    _check_total(needed, data)
+    for _ in range(_MAX_DRAWS):
         if samples is None:
-            reached = np.cumsum(rng.dirichlet(np.full(clients, alpha), size=kinds), axis=1)
-            ends = np.rint(reached / reached[:, -1:] * data.supply[:, None]).astype(np.int64)
-            demand = np.diff(ends, prepend=0, axis=1).T
+            sums = np.cumsum(rng.dirichlet(np.full(clients, alpha), size=class_count), axis=1)
+            stops = np.rint(sums / sums[:, -1:] * data.class_sizes[:, None]).astype(np.int64)
+            counts = np.diff(stops, prepend=0, axis=1).T
         else:
-            demand = rng.multinomial(samples, rng.dirichlet(np.full(kinds, alpha), size=clients))
-        if (demand.sum(axis=0) <= data.supply).all() and demand.sum(axis=1).all():
-            return data.assign(demand, np.arange(clients), rng)
+            proportions = rng.dirichlet(np.full(class_count, alpha), size=clients)
+            counts = rng.multinomial(samples, proportions)
+        if (counts.sum(axis=0) <= data.class_sizes).all() and counts.sum(axis=1).all():
+            return data.assign(counts, np.arange(clients), rng)
     raise InputError(
-        f"{_DRAWS} draws of Dirichlet({alpha:g}) proportions did not fit {clients} clients to these"
-        f" {len(data.y)} samples; ask for fewer clients or samples, or a larger alpha."
+        f"{_MAX_DRAWS} draws of Dirichlet({alpha:g}) proportions did not fit {clients} clients to"
+        f" these {len(data.y)} samples; ask for fewer clients or samples, or a larger alpha."
     )
 
 
 def _check_alpha(alpha: Any) -> None:
     number = isinstance(alpha, int | float | np.number) and not isinstance(alpha, bool)
     if not number or not 0 < alpha <= 1e9:
-        shown = repr(alpha) if np.isscalar(alpha) else f"a {type(alpha).__name__}"
-        raise InputError(f"alpha is {shown}; give a number above 0 and up to 1e9.")
+        raise InputError(f"alpha is {format_value(alpha)}; give a number above 0 and up to 1e9.")
 
 
 def by_size(X: Any, y: Any, sizes: Iterable[int], seed: int = 0) -> Partition:
-    """Clients that draw from the same distribution and differ only in size: one group.
+    """Clients of one group, with random samples of all data, that differ only in size.
 
     Parameters
     ----------
     X, y : samples and labels
-    sizes : how many samples each client has
+    sizes : number of samples of each client
     """
-    data, rng = Labelled(X, y), _generator(seed)
+    data, rng = LabelledSamples(X, y), _generator(seed)
     try:
-        listed = list(sizes)
+        size_list = list(sizes)
     except TypeError:
         raise InputError(
             f"sizes is a {type(sizes).__name__}; give a list with the size of each client."
         ) from None
-    counts = [check_integer(size, "A size") for size in listed]
+    counts = [check_integer(size, "A size") for size in size_list]
     if not counts:
         raise InputError("sizes is empty; give the size of each client.")
-    if sum(counts) > len(data.y):
-        raise InputError(
-            f"The clients need {sum(counts)} samples and there are {len(data.y)}; ask for fewer."
-        )
+    _check_total(sum(counts), data)
     rows = np.split(rng.permutation(len(data.y)), np.cumsum(counts))[:-1]
     return Partition(data, rows, np.zeros(len(counts), dtype=np.int64))
 
@@ -214,29 +204,39 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(check_integer(seed, "seed", 0))
 
 
-def _demand(holds: NDArray[np.bool_], samples: int | None, data: Labelled) -> NDArray[np.int64]:
-    """How many samples of each class each client takes, given which classes it holds."""
+def _check_total(needed: int, data: LabelledSamples) -> None:
+    if needed > len(data.y):
+        raise InputError(
+            f"The clients need {needed} samples and there are {len(data.y)}; ask for fewer."
+        )
+
+
+def _class_counts(
+    has_class: NDArray[np.bool_], samples: int | None, data: LabelledSamples
+) -> NDArray[np.int64]:
+    """How many samples of each class each client gets, given which classes it has."""
     if samples is None:
-        holders = holds.sum(axis=0)
-        few = np.flatnonzero(holders > data.supply)
+        clients = has_class.sum(axis=0)
+        few = np.flatnonzero(clients > data.class_sizes)
         if len(few):
             raise InputError(
-                f"Class {data.classes[few[0]]} has {data.supply[few[0]]} samples for"
-                f" {holders[few[0]]} clients;"
-                " ask for fewer clients."
+                f"Class {data.classes[few[0]]} has {data.class_sizes[few[0]]} samples for"
+                f" {clients[few[0]]} clients; ask for fewer clients."
             )
-        return _evenly(holds.T, data.supply).T
-    classes = int(holds[0].sum())
+        return _divide_evenly(data.class_sizes, has_class.T).T
+    classes = int(has_class[0].sum())
     if check_integer(samples, "samples") < classes:
         raise InputError(
             f"{samples} samples cannot hold {classes} classes; ask for at least {classes}."
         )
-    return _evenly(holds, np.full(len(holds), samples))
+    return _divide_evenly(np.full(len(has_class), samples), has_class)
 
 
-def _evenly(holds: NDArray[np.bool_], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide each row's amount among its marked cells, to within one; the first ones get the
-    remainder."""
-    share, rest = np.divmod(amounts, np.maximum(holds.sum(axis=1), 1))
-    rank = np.cumsum(holds, axis=1) - 1
-    return np.where(holds, share[:, None] + (rank < rest[:, None]), 0).astype(np.int64)
+def _divide_evenly(totals: NDArray[np.int64], mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Divide the total of each row among the entries that the mask has there, to within one.
+
+    The first entries get the remainder.
+    """
+    quotient, remainder = np.divmod(totals, np.maximum(mask.sum(axis=1), 1))
+    rank = np.cumsum(mask, axis=1) - 1
+    return np.where(mask, quotient[:, None] + (rank < remainder[:, None]), 0).astype(np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import fedwad
 from fedwad.clusters import cluster
 from fedwad.datasets import Partition, load, partition, random_code
-from fedwad.datasets._partition import Labelled
+from fedwad.datasets._partition import LabelledSamples
 from fedwad.ot import Floats
 
 __all__ = [
@@ -86,11 +86,11 @@ def partitions(setting: Setting) -> tuple[Partition, Partition]:
 
 def _draw_portions(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
     """Divide each class into equally many portions, and let each client draw two of all."""
-    data, rng = Labelled(X, y), np.random.default_rng(seed)
+    data, rng = LabelledSamples(X, y), np.random.default_rng(seed)
     classes = np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)
     pairs = rng.permutation(classes).reshape(clients, 2)
     portions = np.array([np.bincount(pair, minlength=_CLASSES) for pair in pairs])
-    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.supply)
+    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.class_sizes)
     _, groups = np.unique(portions, axis=0, return_inverse=True)
     counts = np.diff(ends.astype(np.int64), axis=0, prepend=0)
     return data.assign(counts, groups.reshape(-1), rng)
