@@ -68,10 +68,10 @@ class SavedResult:
         entries = dict(content) if isinstance(content, Mapping) else {"format": None}
         for name in _ENGINE_ENTRIES:
             entries.pop(name, None)
-        found = entries.pop("format", cls._format)
-        if found != cls._format:
+        saved_format = entries.pop("format", cls._format)
+        if saved_format != cls._format:
             raise InputError(
-                f"This is the content of {found!r} where '{cls._format}' is read; give that."
+                f"This is the content of {saved_format!r} where '{cls._format}' is read; give that."
             )
         try:
             return cls._from_content(entries)
@@ -113,11 +113,11 @@ class SavedResult:
             raise InputError(f"There is no readable file at {path}; check the path.") from None
         except ValueError:
             content = None
-        found = content.pop("format", None) if isinstance(content, dict) else None
-        if found != cls._format:
-            if isinstance(found, str) and found.startswith(f"fedwad {cls._noun} "):
+        saved_format = content.pop("format", None) if isinstance(content, dict) else None
+        if saved_format != cls._format:
+            if isinstance(saved_format, str) and saved_format.startswith(f"fedwad {cls._noun} "):
                 raise InputError(
-                    f"{path} was saved by a different version of fedwad ('{found}', not"
+                    f"{path} was saved by a different version of fedwad ('{saved_format}', not"
                     f" '{cls._format}'); compute the {cls._noun} again."
                 )
             raise InputError(

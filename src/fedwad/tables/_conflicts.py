@@ -23,23 +23,20 @@ _MOSTLY_MISSING, _RARELY_MISSING = 0.9, 0.5
 _MIN_SENTINEL = 0.05  # fraction of a site's values from which on a sentinel is suspicious
 _MIN_DEVIATIONS = 2.0  # of a suspicious value from the means of other sites, in their stds
 _POWERS = (10.0, 100.0, 1000.0, 1e4, 1e6)
-#: Ratios of units: pounds and kilograms, inches and centimetres, feet and metres, months and years,
-#: glucose, cholesterol, triglycerides and creatinine in mg/dl and mmol/l or umol/l, days and years,
-#: days and weeks, hours and days, days and months, minutes and hours.
 _UNIT_RATIOS = (
-    2.20462,
-    2.54,
-    3.28084,
-    7.0,
-    12.0,
-    18.016,
-    24.0,
-    30.4375,
-    38.67,
-    60.0,
-    88.42,
-    88.57,
-    365.25,
+    2.20462,  # pounds and kilograms
+    2.54,  # inches and centimetres
+    3.28084,  # feet and metres
+    7.0,  # days and weeks
+    12.0,  # months and years
+    18.016,  # glucose in mg/dl and mmol/l
+    24.0,  # hours and days
+    30.4375,  # days and months
+    38.67,  # cholesterol in mg/dl and mmol/l
+    60.0,  # minutes and hours
+    88.42,  # creatinine in mg/dl and umol/l
+    88.57,  # triglycerides in mg/dl and mmol/l
+    365.25,  # days and years
 )
 # Differences of logarithms below which a ratio counts as a power of ten, or as a ratio of units.
 _NEAR_POWER, _NEAR_UNIT = np.log(1.35), np.log(1.03)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedwad._checks import check_integer
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import OTHER
-from fedwad.tables._table import Column, Table, level_name
+from fedwad.tables._table import Column, level_name
 from fedwad.tables._text import is_number
 
 __all__ = ["MAX_CODES", "MAX_LEVELS", "SENTINELS", "ColumnStatistics", "Profile", "profile"]
@@ -133,9 +133,7 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
     ('f', 'm')
     """
     min_cell_size = check_integer(min_cell_size, "min_cell_size")
-    read = table if isinstance(table, Table) else read_table(table, label=label)
-    if label is not None:
-        read[label]  # raises InputError if it does not exist
+    read = read_table(table, label=label)
     columns = tuple(
         ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, min_cell_size)
         for c in read.columns

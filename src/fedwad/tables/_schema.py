@@ -17,7 +17,7 @@ from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import encode, label_values
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import SchemaColumn, accept_new_data, edit_column
-from fedwad.tables._table import Table, first_repeated, unknown_column_error
+from fedwad.tables._table import first_repeated, unknown_column_error
 from fedwad.tables._toml import parse_schema, write_schema
 
 __all__ = ["Schema"]
@@ -131,17 +131,14 @@ class Schema:
         `table` is whatever `read_table` reads. Columns that the schema does not have are left out.
         InputError if the table lacks a column that the schema compares.
         """
-        return encode(self.columns, self._read(table))
+        return encode(self.columns, read_table(table))
 
     def labels(self, table: Any) -> NDArray[Any]:
         """The values of the label column: strings, integers, floats or booleans."""
         if self.label is None:
             raise InputError('The schema has no label column; give one column kind = "label".')
-        read = self._read(table)
+        read = read_table(table)
         return label_values(read[self.label], read.name)
-
-    def _read(self, table: Any) -> Table:
-        return table if isinstance(table, Table) else read_table(table)
 
     def __getitem__(self, name: str) -> SchemaColumn:
         return self._find(name)[0]
