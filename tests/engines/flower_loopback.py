@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fedwad.engines._processes import Process, free_port, is_listening
+from fedwad.engines._processes import Process, free_port, wait_until_listening
 from fedwad.engines.flower._control import Control, environment, need_flower
 from fedwad.engines.flower.submit import submit
 from fedwad.engines.job import Job
@@ -66,7 +66,7 @@ class Loopback:
         command += ["--ssl-keyfile", "server.key", "--enable-supernode-auth"]
         command += ["--disable-runtime-dependency-installation", *self._database]
         self.superlink = self._start("superlink", *command)
-        if not is_listening(self.superlink, self.port):
+        if not wait_until_listening(self.superlink, self.port):
             self.close()
             raise FederationError(
                 f"The SuperLink did not start; see {self.folder / 'superlink.log'}."

@@ -45,7 +45,7 @@ def test_a_server_imports_no_model_that_an_analyst_names(federation, module):
 
 
 def test_its_operator_may_list_it(federation, module, monkeypatch):
-    monkeypatch.setenv(job.SERVER_MODELS, f"other:one, {module}:make")
+    monkeypatch.setenv(job.SERVER_MODELS_VARIABLE, f"other:one, {module}:make")
     assert job.run(asked(module), federation)["kind"] == "train"
 
 

@@ -253,7 +253,7 @@ def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
 
 
 def test_a_job_carries_no_code_and_no_braces(tmp_path):
-    folder = write_job_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], timeout=5.0)
+    folder = write_job_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], round_timeout=5.0)
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert files == [
         "app_server/config/config_fed_server.json",
@@ -393,7 +393,11 @@ def test_a_site_that_reads_for_long_is_waited_for_longer_than_one_that_does_not_
 
 @needs_flare
 def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(monkeypatch):
-    for name, seconds in {"_PULSE": 0.1, "_LOST": 0.5, "_PING": 0.2}.items():
+    for name, seconds in {
+        "_PING_INTERVAL": 0.1,
+        "_GONE_SECONDS": 0.5,
+        "_PING_TIMEOUT": 0.2,
+    }.items():
         monkeypatch.setattr(f"fedwad.engines.flare.federation.{name}", seconds)
     start = time.monotonic()
 
@@ -410,7 +414,7 @@ def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(mon
 
 @needs_flare
 def test_a_stopped_run_names_the_site_that_is_no_longer_there(monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flare.federation._PING", 0.5)
+    monkeypatch.setattr("fedwad.engines.flare.federation._PING_TIMEOUT", 0.5)
     engine = FakeEngine(paris=lambda _: silence, oslo=lambda _: silence)
     engine.ready["oslo"] = silence
     threading.Timer(0.5, lambda: setattr(engine, "triggered", True)).start()
@@ -541,7 +545,7 @@ def _admin(session):
     admin = AdminSession(
         {"kit": "kit", "user": "ana", "address": "host:1", "job": DISTANCE.to_json()}, said.append
     )
-    admin._session, admin._id = session, "job-1"
+    admin._session, admin._job_id = session, "job-1"
     return admin, said
 
 
@@ -595,7 +599,7 @@ def test_an_admin_session_says_in_a_sentence_why_there_is_no_outcome(monkeypatch
 
     from fedwad.engines.flare import admin
 
-    monkeypatch.setattr(admin, "_AWAY", 0.5)
+    monkeypatch.setattr(admin, "_MAX_SILENCE", 0.5)
     session = Session(
         getattr(api_spec, error)("x"),
         status="FINISHED:FAILED_TO_RUN",

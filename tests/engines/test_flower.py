@@ -32,10 +32,10 @@ from fedwad.engines import flower
 from fedwad.engines._processes import Process
 from fedwad.engines.flower import _control, client_app, server_app, simulation_app, supernode
 from fedwad.engines.flower._discovery import find_sites
-from fedwad.engines.flower._log_codec import LogReader, encode_progress, encode_result
-from fedwad.engines.flower._simulation_folder import VARIABLE, SimulationFolder
+from fedwad.engines.flower._log_codec import LogReader, encode_outcome, encode_progress
+from fedwad.engines.flower._simulation_folder import FOLDER_VARIABLE, SimulationFolder
 from fedwad.engines.flower.grid import GridFederation
-from fedwad.engines.flower.submit import write_app
+from fedwad.engines.flower.submit import job_settings, write_app
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
@@ -449,14 +449,14 @@ def simulation(monkeypatch, sites, tmp_path):
     data = shutil.copy(sites / "oslo.npy", tmp_path / "oslo.npy")
     site = {"name": "oslo", "data": str(data), "policy": None}
     SimulationFolder(tmp_path).write_sites([site | {"ledger": str(tmp_path / "ledger.jsonl")}])
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     return helpers.running(simulation_app.app, {"partition-id": 0, "data": str(data)})
 
 
 def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkeypatch):
     ((_, reply),) = simulation(_asking())
     assert unpack_description(reply.content["fedwad"]["payload"]).name == "oslo"
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(FOLDER_VARIABLE)
     ((_, reply),) = simulation(_asking())
     assert isinstance(unpack(reply.content["fedwad"]["payload"]).content, Failure)
 
@@ -619,10 +619,10 @@ _plain = st.recursive(
 )
 def test_a_result_survives_a_log_that_others_write_to(result, noise, random):
     log = [
-        *encode_result("fedwad-1", result),
+        *encode_outcome("fedwad-1", result),
         encode_progress("fedwad-1", 0, "Found\nthem."),
         *noise,
-        *encode_result("fedwad-2", {"other": 1}),
+        *encode_outcome("fedwad-2", {"other": 1}),
     ]
     end = log.pop(next(i for i, line in enumerate(log) if line.startswith("fedwad-1 end")))
     random.shuffle(log)
@@ -630,18 +630,18 @@ def test_a_result_survives_a_log_that_others_write_to(result, noise, random):
     sentences = [
         sentence for line in [*log, *log, end] if (sentence := reader.read(line)) is not None
     ]
-    assert reader.result == result
+    assert reader.outcome == result
     assert sentences == ["Found them."]
 
 
 def test_long_results_travel_in_pieces_and_damage_is_noticed():
     result = {"numbers": np.random.default_rng(0).normal(size=20_000).tolist()}
-    log = list(encode_result("m", result))
+    log = list(encode_outcome("m", result))
     assert len(log) > 3
     reader = LogReader("m")
     for line in log:
         reader.read(line)
-    assert reader.result == result
+    assert reader.outcome == result
     for damaged in ([log[0][:-8] + "AAAAAAAA", *log[1:]], log[1:], [*log[:-1], log[-1][:-1] + "x"]):
         reader = LogReader("m")
         for line in damaged[:-1]:
@@ -655,7 +655,7 @@ def test_long_results_travel_in_pieces_and_damage_is_noticed():
 def test_the_submitted_app_holds_the_job_and_no_code(tmp_path_factory, word, clients):
     folder = tmp_path_factory.mktemp("app")
     job = Job("distance", tuple(clients), {"method": word})
-    app, marker = write_app(folder, job, clients, SETTINGS)
+    app, marker = write_app(folder, job_settings(job, clients) | SETTINGS)
     assert [path.name for path in app.rglob("*")] == ["pyproject.toml"]
     content = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"][
         "app"
@@ -669,7 +669,7 @@ def test_the_submitted_app_holds_the_job_and_no_code(tmp_path_factory, word, cli
 def test_a_job_too_large_for_flower_is_refused(tmp_path):
     job = Job("distance", ("a", "b"), {"support": [0.5] * 300_000})
     with pytest.raises(InputError, match="too large"):
-        write_app(tmp_path, job, (), SETTINGS)
+        write_app(tmp_path, job_settings(job, ()) | SETTINGS)
 
 
 def test_without_flower_one_sentence_says_what_to_install(monkeypatch, sites):

@@ -14,7 +14,7 @@ from flwr.app.metadata import Metadata
 from flwr.supercore.inflatable import inflatable_object, inflatable_utils
 from flwr.superlink.grid import http_grid
 
-from fedwad.engines.flower import _messages, _objects, _superlink, simulation_app
+from fedwad.engines.flower import _messages, _superlink, _waits, simulation_app
 
 
 class Pauses:
@@ -50,16 +50,16 @@ def test_the_grid_tries_again_soon(monkeypatch):
     monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # restored afterwards
     threads = SimpleNamespace(Event=lambda: pauses, Lock=threading.Lock)
     monkeypatch.setattr(inflatable_utils, "threading", threads)
-    _objects.shorten_pauses()
+    _waits.shorten_pauses()
     once = http_grid.pull_objects
-    _objects.shorten_pauses()
+    _waits.shorten_pauses()
     assert http_grid.pull_objects is once
     assert isinstance(once, partial)
     found = once(["one"], unavailable_at_first(8))
     assert found == {"one": b"content"}
     assert len(pauses.seconds) == 8
-    assert pauses.seconds[0] <= 1.2 * _objects.SHORTEST_PAUSE
-    assert max(pauses.seconds) <= 1.2 * _objects.LONGEST_PAUSE
+    assert pauses.seconds[0] <= 1.2 * _waits.SHORTEST_PAUSE
+    assert max(pauses.seconds) <= 1.2 * _waits.LONGEST_PAUSE
 
 
 def test_the_node_tries_again_soon(monkeypatch):
@@ -73,8 +73,8 @@ def test_the_node_tries_again_soon(monkeypatch):
     link._client, link._node = SimpleNamespace(PullObject=0, ConfirmMessageReceived=0), None
     header = SimpleNamespace(metadata=SimpleNamespace(run_id=1))
     assert link.fetch(header, _superlink.ObjectTree(object_id="one")) is not None
-    assert asked["initial_backoff"] == _objects.SHORTEST_PAUSE
-    assert asked["backoff_cap"] == _objects.LONGEST_PAUSE
+    assert asked["initial_backoff"] == _waits.SHORTEST_PAUSE
+    assert asked["backoff_cap"] == _waits.LONGEST_PAUSE
 
 
 def test_a_reply_is_hashed_once(monkeypatch):
@@ -106,7 +106,7 @@ def test_a_reply_is_hashed_once(monkeypatch):
     assert _messages.unwrap(message) == payload
 
 
-def test_a_simulation_searches_where_messages_wait():
+def test_a_simulation_searches_only_nodes_with_a_message():
     messages, searched = [], []
 
     def search(node_id, limit):
@@ -119,7 +119,7 @@ def test_a_simulation_searches_where_messages_wait():
     grid = SimpleNamespace(
         state=SimpleNamespace(store_message_ins=messages.append, get_message_ins=search)
     )
-    _objects.search_where_messages_wait(grid)
+    _waits.search_only_addressed_nodes(grid)
     sent = [SimpleNamespace(metadata=SimpleNamespace(dst_node_id=node)) for node in (7, 9, 7)]
     for message in sent:
         grid.state.store_message_ins(message)
@@ -131,7 +131,7 @@ def test_a_simulation_searches_where_messages_wait():
     ]
     assert found == [sent[0], sent[1], sent[2]]
     assert sorted(searched) == [7, 7, 7, 9, 9]
-    _objects.search_where_messages_wait(SimpleNamespace())  # another Grid stays as it is
+    _waits.search_only_addressed_nodes(SimpleNamespace())  # another Grid stays as it is
 
 
 class TestClientCache:

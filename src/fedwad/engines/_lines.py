@@ -1,4 +1,4 @@
-"""The lines that another process writes, with a deadline."""
+"""Lines that another process writes to its output, read until a deadline."""
 
 from __future__ import annotations
 

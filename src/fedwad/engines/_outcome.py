@@ -1,4 +1,4 @@
-"""The outcome of a run as plain JSON: a result, or the code and the message of an error."""
+"""The outcome of a run as plain JSON: a result, or the code and the sentence of an error."""
 
 from __future__ import annotations
 

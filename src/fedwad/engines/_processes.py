@@ -15,9 +15,9 @@ import psutil
 
 from fedwad.engines import _watchdog
 
-__all__ = ["Process", "end_process", "free_port", "is_listening", "server_process"]
+__all__ = ["Process", "end_process", "free_port", "server_process", "wait_until_listening"]
 
-_START = 60.0  # seconds for a server to start
+_START_TIMEOUT = 60.0  # seconds for a server to start
 
 
 class Process(subprocess.Popen[bytes]):
@@ -71,7 +71,7 @@ def server_process(
     """Run a server during a `with` block; yields None if it does not start to listen on `port`."""
     process = Process(command, variables, log)
     try:
-        yield process if is_listening(process, port) else None
+        yield process if wait_until_listening(process, port) else None
     finally:
         process.end()
 
@@ -83,9 +83,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def is_listening(process: subprocess.Popen[Any], port: int) -> bool:
-    """Whether a process that was just started comes to listen on a port of this machine."""
-    deadline = time.monotonic() + _START
+def wait_until_listening(process: subprocess.Popen[Any], port: int) -> bool:
+    """Wait until a new process listens on a port of this machine.
+
+    Returns False if the process ends first, or does not listen in time.
+    """
+    deadline = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < deadline and process.poll() is None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
             return True

@@ -1,4 +1,4 @@
-"""Files and columns of sites as users name them, for both engines."""
+"""The files of sites and the columns of their tables, from what users give to either engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["absolute_path", "parse_columns", "select_files"]
 
 
 def parse_columns(options: Mapping[str, Any]) -> Columns:
-    """What the columns of tables are, from the options of `open_client` that describe them."""
+    """Columns of tables, from the keywords of `open_client` that describe them.
+
+    Without a schema among them, the sites agree on one.
+    """
     return Columns.of(**{"schema": "auto", **options})
 
 

@@ -16,7 +16,7 @@ import psutil
 __all__ = ["GRACE", "end_process_tree"]
 
 GRACE = 10.0  # seconds in which processes may end by themselves
-_POLL = 0.2
+_POLL = 0.2  # seconds between two checks of which processes are alive
 
 
 def end_process_tree(process: psutil.Process, grace: float = GRACE) -> None:
@@ -44,11 +44,11 @@ def _survivors(tree: set[psutil.Process], seconds: float) -> set[psutil.Process]
 
 def _with_descendants(tree: set[psutil.Process]) -> set[psutil.Process]:
     """The living members of a process tree and their descendants."""
-    found = set(filter(_is_alive, tree))
-    for member in list(found):
+    members = set(filter(_is_alive, tree))
+    for member in list(members):
         with suppress(psutil.NoSuchProcess):
-            found.update(member.children(recursive=True))
-    return set(filter(_is_alive, found))
+            members.update(member.children(recursive=True))
+    return set(filter(_is_alive, members))
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -63,7 +63,8 @@ def _watch(pid: int) -> None:
         process = psutil.Process(pid)
     except psutil.NoSuchProcess:
         return
-    if not sys.stdin.read() and process.is_running():  # False if the number was used again
+    # `is_running` is False if another process has the same PID by now.
+    if not sys.stdin.read() and process.is_running():
         end_process_tree(process)
 
 

@@ -30,12 +30,14 @@ from fedwad.federation import (
 from fedwad.learning import train
 from fedwad.tables import Schema
 
-__all__ = ["SERVER_MODELS", "Job", "run"]
+__all__ = ["CHECKPOINTS_VARIABLE", "SERVER_MODELS_VARIABLE", "Job", "run"]
 
-#: The variable in which a server's operator lists import paths of networks that jobs may build,
-#: separated by commas; "*" for any.
-SERVER_MODELS = "FEDWAD_SERVER_MODELS"
-BUILT_IN_MODELS = ("mlp", "cnn")
+#: The environment variable in which a server's operator lists import paths of networks that jobs
+#: may build, separated by commas; "*" allows any.
+SERVER_MODELS_VARIABLE = "FEDWAD_SERVER_MODELS"
+#: The environment variable that names the folder in which a server keeps the journals of runs.
+CHECKPOINTS_VARIABLE = "FEDWAD_CHECKPOINTS"
+_BUILT_IN_MODELS = ("mlp", "cnn")
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,10 @@ class Job:
     ----------
     algorithm : "distance", "matrix", "join", "embed", "coreset", "train" or "schema"
     clients : names of the clients; all of them if empty
-    options : keywords of the function with the name of the algorithm; for a private schema
-        "epsilon", "delta" and "draft", the text of the file; for "join", which asks a new site what
-        those of a saved matrix were asked, "requests" and "schema", see `join_options`
+    options : keywords of `fedwad.distance`, `fedwad.matrix`, `fedwad.embed`, `fedwad.coreset` or
+        `fedwad.learning.train`. A "schema" has none, or under differential privacy "epsilon",
+        "delta" and "draft", the TOML text of a schema file. A "join" has those that
+        `fedwad._matrix.newcomers.join_options` returns.
     """
 
     algorithm: str
@@ -90,11 +93,15 @@ class Job:
 def run(
     job: Job, federation: Federation, checkpoint: str | Path | None = None, resume: bool = False
 ) -> dict[str, Any]:
-    """Run a job on a federation and return its result as plain JSON types, with its "kind".
+    """Run a job on a federation and return its result as plain JSON types.
 
-    "agreed_schema" is there if the sites' tables were encoded by a schema that they agreed on.
+    The result has the algorithm as "kind". If the sites have tables and no schema, they agree on
+    one first, which the result has as "agreed_schema".
 
-    If a checkpoint is given, that file records every reply. `resume` reuses the recorded replies.
+    Parameters
+    ----------
+    checkpoint : path of a journal, which records every reply; no journal when left out
+    resume : whether to use the replies that the journal has from an interrupted run
     """
     with ExitStack() as stack:
         if checkpoint is not None:
@@ -121,13 +128,17 @@ def _embed(federation: Federation, job: Job) -> dict[str, Any]:
 
 
 def _join(federation: Federation, job: Job) -> dict[str, Any]:
-    """The replies of a new site, which its policy must allow to be kept, see `add_replies`."""
+    """Replies of a new site to the requests that the sites of a saved matrix have answered.
+
+    The policy of the new site must allow a server to keep them.
+    `fedwad._matrix.newcomers.add_replies` adds the site to the matrix.
+    """
     (name,) = job.clients
     text = job.options.get("schema")
     if text is not None:
         federation = with_schema(federation, Schema.from_toml(text), name)
-    found = ask_to_keep(federation, name, job.options.get("requests", ()))
-    return {"replies": [one.to_dict() for one in found]}
+    replies = ask_to_keep(federation, name, job.options.get("requests", ()))
+    return {"replies": [reply.to_dict() for reply in replies]}
 
 
 def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
@@ -148,16 +159,16 @@ def _train(federation: Federation, job: Job) -> dict[str, Any]:
 
 
 def _check_model(model: Any) -> None:
-    """InputError unless the server's operator lets jobs build this network.
+    """Raise InputError unless the server's operator lets jobs build this network.
 
-    An import path runs code of a package that is installed on the server. Whoever submits a job
-    does not decide that.
+    To build a network from an import path runs code that is installed on the server. The operator
+    decides about that, not whoever submits the job.
     """
-    listed = [word.strip() for word in os.environ.get(SERVER_MODELS, "").split(",")]
-    if model not in BUILT_IN_MODELS and model not in listed and "*" not in listed:
+    allowed = [path.strip() for path in os.environ.get(SERVER_MODELS_VARIABLE, "").split(",")]
+    if model not in (*_BUILT_IN_MODELS, *allowed) and "*" not in allowed:
         raise InputError(
             f"The model '{to_printable(str(model))}' is not built in, and the server's operator"
-            f" does not list it in {SERVER_MODELS}."
+            f" does not list it in {SERVER_MODELS_VARIABLE}."
         )
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 __all__ = [
     "CHANNEL",
-    "CHECKPOINTS",
     "COLLECT",
     "CONTROLLER",
     "EXECUTOR",
     "MESSAGE",
     "OPEN",
     "OPENING",
-    "OUTCOME",
-    "PROGRESS",
+    "OUTCOME_FILE",
+    "PROGRESS_PREFIX",
     "READY",
     "SITE_FILE",
     "SITE_VARIABLE",
@@ -25,20 +24,17 @@ EXECUTOR = "fedwad.engines.flare.executor.ClientExecutor"
 #: Channel and topics of the messages between the processes of one job.
 CHANNEL, READY, MESSAGE = "fedwad", "ready", "message"
 
-#: Answers of a site to READY, before and after it has read its data.
+#: Answers of a site to READY, before and after it has read its data (or failed to read them).
 OPENING, OPEN = b"opening", b"open"
 
 #: Topic with which the analyst's session requests the progress and the outcome of a job.
 COLLECT = "fedwad.collect"
 
-#: File with the outcome, in the server's folder of the job. It stays there after the job.
-OUTCOME = "fedwad.json"
-
-#: Variable that names the folder of checkpoints at the server, and the folder when it is not set.
-CHECKPOINTS = "FEDWAD_CHECKPOINTS", "fedwad-checkpoints"
+#: The file with the outcome in the server's folder of the job. It stays there after the job.
+OUTCOME_FILE = "fedwad.json"
 
 #: Start of the lines about the progress in the server's log.
-PROGRESS = "fedwad: "
+PROGRESS_PREFIX = "fedwad: "
 
-#: The site's own file in its `local` folder, and the variable that names another file.
+#: The site's own file in its `local` folder, and the environment variable that names another file.
 SITE_FILE, SITE_VARIABLE = "fedwad.toml", "FEDWAD_SITE"

@@ -4,10 +4,13 @@
 has threads that try to reconnect for minutes after a server is gone, and it prints to standard
 output. A process of its own can be ended at any time.
 
-The process reads one command as a line of JSON from standard input. It writes lines of JSON to
-standard output: {"line": ...} for progress, and at the end {"outcome": ...}, {"sites": ...} or
-{"failed": ...}. It aborts the job when standard input closes, which also happens if the calling
-process dies.
+The process reads its task as one line of JSON from standard input. "kit" is the folder of the
+analyst's startup kit; "user" and "address" (of the server) are those in the kit. "job" is the `Job`
+to run, with "settings" for the JobController. Without a job, the connected sites are listed.
+
+The process writes its reports as lines of JSON to standard output: {"line": ...} for progress, and
+at the end {"outcome": ...}, {"sites": ...} or {"failed": ...}. It aborts the job when standard
+input closes, which also happens if the calling process dies.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from fedwad.engines.flare._job_folder import write_job_folder
-from fedwad.engines.flare._protocol import COLLECT, OUTCOME
+from fedwad.engines.flare._protocol import COLLECT, OUTCOME_FILE
 from fedwad.engines.job import Job
 
 __all__ = ["main"]
 
 _LOGIN_TIMEOUT = 15.0  # seconds
 _POLL = 0.3  # seconds between two requests for progress
-_AWAY = 20.0  # seconds for which a server may be unreachable before the run is given up
+_MAX_SILENCE = 20.0  # seconds without contact to the server after which the run is given up
 
 
 class _FailedError(Exception):
@@ -39,22 +42,21 @@ class _FailedError(Exception):
 
 
 class AdminSession:
-    """One job from its submission to its outcome.
+    """A task of the analyst: one job from its submission to its outcome, or a list of sites.
 
-    `command` comes from `fedwad.engines.flare.submit`; its "kit" is the folder with the analyst's
-    certificates, FLARE's startup kit. `say` writes one message to standard output.
+    `report` is called with each report except the last, which `run` returns.
     """
 
-    def __init__(self, command: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
-        self._kit, self._user, self._address = command["kit"], command["user"], command["address"]
-        self._job = Job.from_json(command["job"]) if "job" in command else None
-        self._settings = command.get("settings", {})
-        self._say, self._id = say, ""
+    def __init__(self, task: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
+        self._kit, self._user, self._address = task["kit"], task["user"], task["address"]
+        self._job = Job.from_json(task["job"]) if "job" in task else None
+        self._settings = task.get("settings", {})
+        self._report, self._job_id = report, ""
         self._session: Any = None
         self.stopped = threading.Event()
 
     def run(self) -> dict[str, Any]:
-        """Return {"outcome": ...} of the job, or {"sites": ...} if the command has no job."""
+        """Return {"outcome": ...} of the job, or {"sites": ...} if the task has no job."""
         self._session = self._log_in()
         connected = sorted(client.name for client in self._session.get_connected_client_list())
         if self._job is None:
@@ -94,12 +96,12 @@ class AdminSession:
                 Path(folder) / f"fedwad-{job.algorithm}", job, names, **self._settings
             )
             try:
-                self._id = self._session.submit_job(str(job_folder))
+                self._job_id = self._session.submit_job(str(job_folder))
             except (api_spec.AuthorizationError, api_spec.InvalidJobDefinition) as error:
                 raise _FailedError(
                     f"The FLARE server does not accept the job ({error}); ask its operator."
                 ) from None
-        self._say({"line": f"job {self._id} submitted for {', '.join(names)}"})
+        self._report({"line": f"job {self._job_id} submitted for {', '.join(names)}"})
 
     def _follow(self) -> dict[str, Any]:
         """Request the progress of the job until there is an outcome, and return the outcome."""
@@ -108,7 +110,7 @@ class AdminSession:
             try:
                 state = self._request({"seen": seen})
             except ConnectionError:
-                if time.monotonic() - last_contact < _AWAY:
+                if time.monotonic() - last_contact < _MAX_SILENCE:
                     continue
                 raise _FailedError(
                     f"The FLARE server at {self._address} stopped answering;"
@@ -116,24 +118,25 @@ class AdminSession:
                 ) from None
             last_contact = time.monotonic()
             for line in state.get("lines", ()):
-                self._say({"line": line})
+                self._report({"line": line})
             seen += len(state.get("lines", ()))
             outcome: dict[str, Any] | None = state.get("outcome")
             if outcome is not None:
-                self._close(state)
+                self._confirm_collected(state)
                 return outcome
         raise _FailedError("The run was stopped.")
 
-    def _request(self, query: dict[str, Any]) -> dict[str, Any]:
-        """Progress and outcome from the process that runs the job at the server.
+    def _request(self, content: dict[str, Any]) -> dict[str, Any]:
+        """The progress and the outcome, as `JobController` returns them for this content.
 
-        Empty while that process starts. Raises ConnectionError if the server cannot be reached.
+        Empty while the process of the job starts. Raises ConnectionError if the server cannot be
+        reached.
         """
         from nvflare.fuel.flare_api import api_spec
 
         try:
             try:
-                return dict(self._session.do_app_command(self._id, COLLECT, query))
+                return dict(self._session.do_app_command(self._job_id, COLLECT, content))
             except api_spec.JobNotRunning:
                 return self._state_without_process()
         except (api_spec.NoReply, api_spec.InternalError):  # the process does not answer yet
@@ -156,17 +159,19 @@ class AdminSession:
             raise ConnectionError from None
 
     def _state_without_process(self) -> dict[str, Any]:
-        """The state of a job that has no process at the server.
+        """The outcome of a job that has no process at the server, from the files of the job.
 
-        It is empty if the job has not started. If the job has ended, the outcome is in its files.
+        Empty if the job has not started.
         """
-        meta = self._session.get_job_meta(self._id)
+        meta = self._session.get_job_meta(self._job_id)
         status = str(meta.get("status"))
         if not status.startswith("FINISHED"):
             return {}
         with tempfile.TemporaryDirectory(prefix="fedwad-flare-") as folder, suppress(Exception):
-            result = Path(self._session.download_job_result(self._id, folder))
-            return {"outcome": json.loads(next(result.rglob(OUTCOME)).read_text(encoding="utf-8"))}
+            result = Path(self._session.download_job_result(self._job_id, folder))
+            return {
+                "outcome": json.loads(next(result.rglob(OUTCOME_FILE)).read_text(encoding="utf-8"))
+            }
         details = map(str, meta.get("job_deploy_detail") or ())
         refusals = "; ".join(detail for detail in details if not detail.endswith(": OK"))
         reasons = f" ({refusals})" if refusals else ""
@@ -175,20 +180,20 @@ class AdminSession:
             " see the logs of the server and of the sites."
         )
 
-    def _close(self, state: dict[str, Any]) -> None:
+    def _confirm_collected(self, state: dict[str, Any]) -> None:
         """Tell the server that the outcome was collected, so that the job can end.
 
         If the job lost a site it is aborted, because FLARE would wait for that site for minutes.
         """
         with suppress(Exception):
-            self._session.do_app_command(self._id, COLLECT, {"collected": True})
+            self._session.do_app_command(self._job_id, COLLECT, {"collected": True})
         if state.get("lost"):
             self._abort()
 
     def _abort(self) -> None:
-        if self._id:
+        if self._job_id:
             with suppress(Exception):
-                self._session.abort_job(self._id)
+                self._session.abort_job(self._job_id)
 
 
 def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
@@ -205,15 +210,15 @@ def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Carry out the command from standard input."""
+    """Carry out the task from standard input."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what FLARE prints goes to standard error
 
-    def say(message: dict[str, Any]) -> None:
-        out.write(json.dumps(message) + "\n")
+    def report(content: dict[str, Any]) -> None:
+        out.write(json.dumps(content) + "\n")
         out.flush()
 
-    admin = AdminSession(json.loads(sys.stdin.readline()), say)
+    admin = AdminSession(json.loads(sys.stdin.readline()), report)
 
     def stop_when_input_closes() -> None:
         sys.stdin.read()
@@ -221,11 +226,11 @@ def main() -> None:
 
     threading.Thread(target=stop_when_input_closes, daemon=True).start()
     try:
-        say(admin.run())
+        report(admin.run())
     except _FailedError as failure:
-        say({"failed": str(failure)})
+        report({"failed": str(failure)})
     except Exception as error:
-        say({"failed": f"The FLARE session failed with {type(error).__name__}: {error}."})
+        report({"failed": f"The FLARE session failed with {type(error).__name__}: {error}."})
     finally:
         with suppress(Exception):
             out.flush()

@@ -20,13 +20,14 @@ from nvflare.apis.impl.controller import Controller
 from fedwad._files import write_atomically
 from fedwad.engines._outcome import error_outcome, internal_outcome
 from fedwad.engines.flare._preload import preload
-from fedwad.engines.flare._protocol import CHECKPOINTS, COLLECT, OUTCOME, PROGRESS
+from fedwad.engines.flare._protocol import COLLECT, OUTCOME_FILE, PROGRESS_PREFIX
 from fedwad.engines.flare.federation import FlareFederation
-from fedwad.engines.job import Job, run
+from fedwad.engines.job import CHECKPOINTS_VARIABLE, Job, run
 from fedwad.errors import FedwadError
 
 __all__ = ["JobController"]
 
+_CHECKPOINTS_FOLDER = "fedwad-checkpoints"  # in the server's kit, unless the variable names one
 _COLLECT_TIMEOUT = 60.0  # seconds in which the analyst may collect an outcome
 _ABORT_TIMEOUT = 2.0  # the same, after FLARE has aborted the job
 _POLL = 0.2  # seconds between two checks of FLARE's abort signal
@@ -39,8 +40,8 @@ class JobController(Controller):  # type: ignore[misc]
     ----------
     job : the analyst's `Job` as JSON in base 64
     names : names of the sites
-    timeout : seconds that a site may take for one message
-    start : seconds that the process of a site may take to start
+    round_timeout : seconds that a site may take for one reply
+    start_timeout : seconds that the process of a site may take to start
     resume : whether to continue from the checkpoint of an earlier run of the same job
     collect : whether an analyst's session will collect the outcome
     """
@@ -49,14 +50,14 @@ class JobController(Controller):  # type: ignore[misc]
         self,
         job: str,
         names: list[str],
-        timeout: float = 600.0,
-        start: float = 60.0,
+        round_timeout: float = 600.0,
+        start_timeout: float = 60.0,
         resume: bool = False,
         collect: bool = True,
     ) -> None:
         super().__init__()
         self._job = base64.b64decode(job).decode()
-        self._names, self._timeout, self._start_timeout = names, timeout, start
+        self._names, self._round_timeout, self._start_timeout = names, round_timeout, start_timeout
         self._resume, self._collect = resume, collect
         self._progress: list[str] = []
         self._outcome: dict[str, Any] | None = None
@@ -74,7 +75,7 @@ class JobController(Controller):  # type: ignore[misc]
         workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         outcome = self._run(abort_signal, fl_ctx, Path(workspace.get_root_dir()))
         write_atomically(
-            Path(workspace.get_run_dir(fl_ctx.get_job_id())) / OUTCOME, json.dumps(outcome)
+            Path(workspace.get_run_dir(fl_ctx.get_job_id())) / OUTCOME_FILE, json.dumps(outcome)
         )
         self._outcome = outcome
         # After a job FLARE takes seconds to deliver its files, and minutes if a site was lost.
@@ -98,13 +99,13 @@ class JobController(Controller):  # type: ignore[misc]
                 fl_ctx.get_job_id(),
                 abort,
                 self._names,
-                self._timeout,
+                self._round_timeout,
                 self._report,
             )
-            federation.wait_until_ready(min(self._start_timeout, self._timeout))
-            checkpoint = self._checkpoint(root, fl_ctx.get_prop(FLContextKey.JOB_META) or {})
-            result = run(job, federation, checkpoint, resume=checkpoint.exists())
-            checkpoint.unlink(missing_ok=True)
+            federation.wait_until_ready(min(self._start_timeout, self._round_timeout))
+            journal = self._journal_path(root, fl_ctx.get_prop(FLContextKey.JOB_META) or {})
+            result = run(job, federation, checkpoint=journal, resume=journal.exists())
+            journal.unlink(missing_ok=True)
             return result
         except FedwadError as error:
             return error_outcome(error)
@@ -112,13 +113,12 @@ class JobController(Controller):  # type: ignore[misc]
             self.log_exception(fl_ctx, "the run failed")
             return internal_outcome(error)
 
-    def _checkpoint(self, root: Path, meta: dict[str, Any]) -> Path:
-        """The path of the file that keeps the replies to this job of this analyst.
+    def _journal_path(self, root: Path, meta: dict[str, Any]) -> Path:
+        """The path of the journal of this job of this analyst.
 
-        Unless the run resumes, the file of an earlier run is deleted.
+        Unless the run resumes, an old journal of the same job is deleted.
         """
-        variable, default = CHECKPOINTS
-        folder = Path(os.environ.get(variable) or root / default)
+        folder = Path(os.environ.get(CHECKPOINTS_VARIABLE) or root / _CHECKPOINTS_FOLDER)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = json.dumps([self._job, self._names, str(meta.get("submitter_name", ""))])
         path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.journal"
@@ -128,7 +128,7 @@ class JobController(Controller):  # type: ignore[misc]
 
     def _report(self, line: str) -> None:
         self._progress.append(line)
-        self.logger.info(PROGRESS + line)
+        self.logger.info(PROGRESS_PREFIX + line)
 
     def _answer_analyst(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
         """The lines of progress that the analyst has not seen, and the outcome once there is one.
@@ -137,12 +137,12 @@ class JobController(Controller):  # type: ignore[misc]
         true once the analyst has the outcome. FLARE calls this only for users to whom the server's
         authorization.json grants "app_command" on this job.
         """
-        query = data if isinstance(data, dict) else {}
-        if query.get("collected"):
+        content = data if isinstance(data, dict) else {}
+        if content.get("collected"):
             self._collected.set()
         lost = sorted(self._federation.lost) if self._federation is not None else []
         return {
-            "lines": self._progress[int(query.get("seen", 0)) :],
+            "lines": self._progress[int(content.get("seen", 0)) :],
             "outcome": self._outcome,
             "lost": lost,
         }

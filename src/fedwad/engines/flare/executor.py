@@ -89,7 +89,7 @@ class ClientExecutor(Executor):  # type: ignore[misc]
             return None
 
     def _ready(self, message: Any) -> Any:
-        """Tell the server whether this site has finished reading its data, or failed to."""
+        """Tell the server whether this site is still reading its data."""
         if not self._is_from_server(message):
             return make_reply(ReturnCode.UNAUTHENTICATED)
         return make_reply(ReturnCode.OK, body=OPEN if self._client.done() else OPENING)

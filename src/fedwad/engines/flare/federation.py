@@ -19,11 +19,11 @@ from fedwad.federation import Failure, RemoteFederation
 __all__ = ["FlareFederation"]
 
 _POLL = 0.2  # seconds between two checks of FLARE's abort signal
-_PING = 2.0  # seconds that a site may take to answer a ping
-_PULSE = 5.0  # seconds between two pings of a site whose reply is awaited
-_LOST = 30.0  # seconds without an answer to pings after which a site counts as lost
+_PING_TIMEOUT = 2.0  # seconds that a site may take to answer a ping
+_PING_INTERVAL = 5.0  # seconds between two pings of a site whose reply is awaited
+_GONE_SECONDS = 30.0  # without an answer to pings; after that, a site counts as gone
 
-_ABSENT = Failure(
+_NO_PARTICIPANT = Failure(
     "silent", "it takes no part in this run; check that its node is running and accepts the job."
 )
 _GONE = Failure("silent", "its node is gone; start it again.")
@@ -76,7 +76,7 @@ class FlareFederation(RemoteFederation):
         waiting = self._participants(self.names)
         while waiting and time.monotonic() - start < self._timeout:
             answers = self._ping(waiting, self._timeout)
-            unreachable = _failed(answers)
+            unreachable = _failed_names(answers)
             self._raise_if_aborted(unreachable)
             if time.monotonic() - start > patience:
                 for name in unreachable:
@@ -96,7 +96,7 @@ class FlareFederation(RemoteFederation):
 
         FLARE counts its own timeout anew for sending, computing and receiving, so the deadline is
         checked here. A site that is computing still answers pings. A site that answers none for
-        `_LOST` seconds is given up before the deadline.
+        `_GONE_SECONDS` seconds is given up before the deadline.
         """
         start, end_calls = time.monotonic(), Signal()
         calls = self._calls(MESSAGE, messages, timeout, end_calls)
@@ -105,7 +105,7 @@ class FlareFederation(RemoteFederation):
             replies = {name: _reply(calls.get(name), name in gone, timeout) for name in messages}
         finally:
             end_calls.trigger("the time is up")  # replies that come later are dropped
-        silent = _failed(replies)
+        silent = _failed_names(replies)
         self.lost |= set(silent)
         missing = f", nothing from {', '.join(silent)}" if silent else ""
         answered, seconds = len(replies) - len(silent), time.monotonic() - start
@@ -115,29 +115,29 @@ class FlareFederation(RemoteFederation):
         return replies
 
     def _await(self, calls: Mapping[str, Future[Any]], deadline: float) -> set[str]:
-        """Wait for the calls until the deadline or FLARE's abort signal.
+        """Wait for the calls until the deadline, and return the sites that are gone.
 
-        Returns the sites that stopped answering pings.
+        Raises FederationError if FLARE aborts the job.
         """
         gone: set[str] = set()
         last_ping = time.monotonic()
-        last_seen = dict.fromkeys(calls, last_ping)
+        last_answer = dict.fromkeys(calls, last_ping)
         while pending := _unfinished(calls, gone):
             left = deadline - time.monotonic()
             if left <= 0 or self._abort.triggered:
                 break
             wait([calls[name] for name in pending], timeout=min(_POLL, left))
-            if time.monotonic() - last_ping > _PULSE:
-                unreachable = _failed(self._ping(pending, left))
+            if time.monotonic() - last_ping > _PING_INTERVAL:
+                unreachable = _failed_names(self._ping(pending, left))
                 last_ping = time.monotonic()
-                last_seen |= {name: last_ping for name in pending if name not in unreachable}
-                gone |= {name for name in pending if last_ping - last_seen[name] > _LOST}
+                last_answer |= {name: last_ping for name in pending if name not in unreachable}
+                gone |= {name for name in pending if last_ping - last_answer[name] > _GONE_SECONDS}
         self._raise_if_aborted(pending)
         return gone
 
     def _ping(self, names: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
         """Ask sites whether they have read their data; the answer of each, or a Failure."""
-        seconds, end_calls = max(0.0, min(_PING, timeout)), Signal()
+        seconds, end_calls = max(0.0, min(_PING_TIMEOUT, timeout)), Signal()
         calls = self._calls(READY, dict.fromkeys(names, b""), seconds, end_calls)
         wait(calls.values(), timeout=seconds)
         answers = {name: _result(call, seconds) for name, call in calls.items()}
@@ -178,7 +178,7 @@ class FlareFederation(RemoteFederation):
         """
         if not self._abort.triggered:
             return
-        unreachable = _failed(self._ping(pending, _PING)) if pending else []
+        unreachable = _failed_names(self._ping(pending, _PING_TIMEOUT)) if pending else []
         if unreachable:
             raise FederationError(
                 f"FLARE stopped the run and {', '.join(unreachable)} no longer answered;"
@@ -193,15 +193,18 @@ def _unfinished(calls: Mapping[str, Future[Any]], gone: set[str]) -> list[str]:
     return [name for name, call in calls.items() if not call.done() and name not in gone]
 
 
-def _failed(answers: Mapping[str, bytes | Failure]) -> list[str]:
+def _failed_names(answers: Mapping[str, bytes | Failure]) -> list[str]:
     return [name for name, answer in answers.items() if isinstance(answer, Failure)]
 
 
-def _reply(call: Future[Any] | None, gone: bool, timeout: float) -> bytes | Failure:
-    """The reply of a site, or the reason why there is none. Without a call it takes no part."""
+def _reply(call: Future[Any] | None, is_gone: bool, timeout: float) -> bytes | Failure:
+    """The reply of a site, or the reason why there is none.
+
+    There is no call for a site that takes no part.
+    """
     if call is None:
-        return _ABSENT
-    return _GONE if gone else _result(call, timeout)
+        return _NO_PARTICIPANT
+    return _GONE if is_gone else _result(call, timeout)
 
 
 def _result(call: Future[Any], timeout: float) -> bytes | Failure:

@@ -18,10 +18,16 @@ from fedwad.engines._lines import read_lines
 from fedwad.engines._outcome import result_of
 from fedwad.engines._site_files import absolute_path, parse_columns, select_files
 from fedwad.engines.flare._job_folder import write_job_folder
-from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, OUTCOME, PROGRESS, SITE_VARIABLE
+from fedwad.engines.flare._protocol import (
+    CONTROLLER,
+    EXECUTOR,
+    OUTCOME_FILE,
+    PROGRESS_PREFIX,
+    SITE_VARIABLE,
+)
 from fedwad.engines.flare.site_config import read_config
 from fedwad.engines.flare.submit import need_flare
-from fedwad.engines.job import SERVER_MODELS, Job
+from fedwad.engines.job import SERVER_MODELS_VARIABLE, Job
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import Policy
 
@@ -53,11 +59,18 @@ def simulate(
         folder = Path(name)
         (folder / "sites").mkdir()
         for site, path in files.items():
-            written = _write_site(folder / "sites", site, policy, {"data": path, **options})
-            read_config(written).open()  # raises the full error if the site cannot be opened
-        settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "collect": False}
-        app = write_job_folder(folder / f"fedwad-{job.algorithm}", job, list(files), **settings)
-        return _run(folder, app, list(files), timeout, on_progress)
+            config = _write_site(folder / "sites", site, policy, {"data": path, **options})
+            # In a simulated site, the reason why it cannot be opened would be lost.
+            read_config(config).open()
+        job_folder = write_job_folder(
+            folder / f"fedwad-{job.algorithm}",
+            job,
+            list(files),
+            round_timeout=float(round_timeout),
+            start_timeout=_START_TIMEOUT,
+            collect=False,
+        )
+        return _run(folder, job_folder, list(files), timeout, on_progress)
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -83,7 +96,7 @@ def _write_site(
 
 
 def _write_resources(local: Path) -> None:
-    """List the classes of a job, since FLARE starts no other ones."""
+    """Write the server's `resources.json`, which lists the classes that a job may start."""
     local.mkdir(parents=True)
     resources = {
         "format_version": 2,
@@ -95,37 +108,40 @@ def _write_resources(local: Path) -> None:
 
 def _run(
     folder: Path,
-    app: Path,
+    job_folder: Path,
     names: Sequence[str],
     timeout: float,
     on_progress: Callable[[str], None] | None,
 ) -> dict[str, Any]:
-    """Run a job folder in the simulator and return the result."""
+    """Run the job of a job folder in the simulator and return its result."""
     workspace = folder / "workspace"
     _write_resources(workspace / "local")
-    command = [sys.executable, "-m", "nvflare.cli", "simulator", str(app), "-w", str(workspace)]
-    command += ["-c", ",".join(names), "-t", str(len(names))]
+    command = [sys.executable, "-m", "nvflare.cli", "simulator", str(job_folder)]
+    command += ["-w", str(workspace), "-c", ",".join(names), "-t", str(len(names))]
     variables = {**os.environ, SITE_VARIABLE: str(folder / "sites" / "{name}.toml")}
-    variables[SERVER_MODELS] = "*"  # whoever simulates operates the server
-    outcome = workspace / "server" / "simulate_job" / OUTCOME
-    in_time = _run_until(outcome, command, variables, timeout, on_progress)
+    variables[SERVER_MODELS_VARIABLE] = "*"  # whoever simulates operates the server
+    outcome = workspace / "server" / "simulate_job" / OUTCOME_FILE
+    is_in_time = _run_until_exists(outcome, command, variables, timeout, on_progress)
     if outcome.is_file():
         return result_of(json.loads(outcome.read_text(encoding="utf-8")))
-    if not in_time:
+    if not is_in_time:
         raise FederationError(
             f"No result came within {timeout:g} seconds; the simulation was ended."
         )
     raise FederationError("FLARE's simulator ended without a result; try fewer or smaller sites.")
 
 
-def _run_until(
-    outcome: Path,
+def _run_until_exists(
+    file: Path,
     command: list[str],
     variables: Mapping[str, str],
     timeout: float,
     on_progress: Callable[[str], None] | None,
 ) -> bool:
-    """Run the simulator until the outcome is there, passing on its progress; whether in time."""
+    """Run a command until it writes a file or ends, and pass on its progress.
+
+    Returns False if it takes longer than `timeout` seconds.
+    """
     from fedwad.engines._processes import end_process
 
     process = subprocess.Popen(  # noqa: S603 - a fixed command, no shell
@@ -140,9 +156,9 @@ def _run_until(
     )
     try:
         for line in read_lines(process, time.monotonic() + timeout):
-            if PROGRESS in line and on_progress is not None:
-                on_progress(line.rstrip().partition(PROGRESS)[2])
-            if outcome.exists():  # FLARE needs seconds to shut down
+            if PROGRESS_PREFIX in line and on_progress is not None:
+                on_progress(line.rstrip().partition(PROGRESS_PREFIX)[2])
+            if file.exists():  # FLARE needs seconds to shut down
                 break
     except TimeoutError:
         return False

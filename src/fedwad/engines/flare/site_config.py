@@ -26,7 +26,7 @@ _KEYS = _PATH_KEYS + _COLUMN_KEYS
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """The content of `fedwad.toml`: paths of data, policy and ledger, and the roles of columns."""
+    """The content of `fedwad.toml`: paths of data, policy and ledger, and what the columns are."""
 
     data: Path
     policy: Path
@@ -38,12 +38,12 @@ class SiteConfig:
 
 
 def config_path(folder: str | Path, name: str) -> Path:
-    """The path of a site's file: `fedwad.toml` in `folder`, or what FEDWAD_SITE says.
+    """The path of a site's file: the value of FEDWAD_SITE, or else `fedwad.toml` in `folder`.
 
-    In that variable {name} stands for the name of the site.
+    {name} in the value stands for the name of the site.
     """
-    named = os.environ.get(SITE_VARIABLE)
-    return Path(named.replace("{name}", name)) if named else Path(folder) / SITE_FILE
+    value = os.environ.get(SITE_VARIABLE)
+    return Path(value.replace("{name}", name)) if value else Path(folder) / SITE_FILE
 
 
 def read_config(path: str | Path) -> SiteConfig:

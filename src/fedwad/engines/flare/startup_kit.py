@@ -49,9 +49,9 @@ def prepare_site(
     ledger: str | Path | None = None,
     **columns: Any,
 ) -> None:
-    """Write a site's decisions into its kit; `columns` are those of `open_client`.
+    """Write a site's decisions into its kit; `columns` are keywords of `open_client`.
 
-    - `fedwad.toml`: its data, policy and ledger, and the roles of columns;
+    - `fedwad.toml`: its data, policy and ledger, and what the columns of a table are;
     - `resources.json`: jobs start no class but fedwad's executor, and no log leaves the site (by
       default FLARE sends the error log);
     - `authorization.json`: jobs contain no code, and nobody reads the site's files.
@@ -69,7 +69,7 @@ def prepare_site(
         )
     settings = {"data": absolute_path(data), "policy": absolute_path(policy), **options}
     settings |= {} if ledger is None else {"ledger": absolute_path(ledger)}
-    resources = _default(local, "resources.json")
+    resources = _read_default(local, "resources.json")
     resources |= {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [EXECUTOR],
@@ -88,7 +88,7 @@ def prepare_server(kit: str | Path) -> None:
     - `authorization.json`: analysts (role "lead") may follow the jobs that they submitted.
     """
     local = _local_folder(kit, "fed_server.json")
-    resources = _default(local, "resources.json")
+    resources = _read_default(local, "resources.json")
     resources["class_allow_list"] = sorted({*resources.get("class_allow_list", ()), CONTROLLER})
     resources["servers"][0]["heart_beat_timeout"] = _HEARTBEAT_TIMEOUT
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(
@@ -97,25 +97,25 @@ def prepare_server(kit: str | Path) -> None:
     for component in resources["components"]:
         if component["id"] == "job_manager":
             component["args"]["uri_root"] = str(local.parent / "jobs")
-    rights = _default(local, "authorization.json")
+    rights = _read_default(local, "authorization.json")
     rights["permissions"]["lead"]["app_command"] = "n:submitter"
     write_atomically(local / "resources.json", json.dumps(resources, indent=2))
     write_atomically(local / "authorization.json", json.dumps(rights, indent=2))
 
 
-def _local_folder(kit: str | Path, startup: str) -> Path:
-    """The `local` folder of a kit, which must also contain the given file in `startup`."""
+def _local_folder(kit: str | Path, startup_file: str) -> Path:
+    """The `local` folder of a kit; InputError unless its `startup` folder has the given file."""
     folder = Path(kit).expanduser().resolve()
-    if not (folder / "startup" / startup).is_file() or not (folder / "local").is_dir():
+    if not (folder / "startup" / startup_file).is_file() or not (folder / "local").is_dir():
         raise InputError(
             f"{kit} is not the right startup kit of FLARE;"
-            f" give the folder that contains startup/{startup}."
+            f" give the folder that contains startup/{startup_file}."
         )
     return folder / "local"
 
 
 def _site_name(kit: Path) -> str:
-    """The name in a site's certificate, as its kit repeats it; empty if it does not."""
+    """The name in a site's certificate, which its kit repeats; empty if the kit does not."""
     try:
         text = (kit / "startup" / "fed_client.json").read_text(encoding="utf-8")
         name = json.loads(text)["client"]["fqsn"]
@@ -124,7 +124,7 @@ def _site_name(kit: Path) -> str:
     return str(name).rsplit(".", 1)[-1]
 
 
-def _default(local: Path, name: str) -> dict[str, Any]:
+def _read_default(local: Path, name: str) -> dict[str, Any]:
     """A configuration as provisioning wrote it."""
     try:
         return dict(json.loads((local / f"{name}.default").read_text(encoding="utf-8")))
@@ -142,14 +142,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(required=True)
     server = commands.add_parser("server", help="the kit of the FLARE server")
-    server.add_argument("kit", type=Path, help="folder from nvflare package or provision")
-    given = parser.parse_args(arguments)
+    server.add_argument("kit", type=Path, help="folder that nvflare package or provision wrote")
+    kit = parser.parse_args(arguments).kit
     try:
-        prepare_server(given.kit)
+        prepare_server(kit)
     except FedwadError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(f"{given.kit} is ready; start it with {given.kit / 'startup' / 'start.sh'}\n")
+    sys.stdout.write(f"{kit} is ready; start it with {kit / 'startup' / 'start.sh'}\n")
     return 0
 
 

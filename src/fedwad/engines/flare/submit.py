@@ -19,7 +19,7 @@ from fedwad.errors import FederationError, InputError
 
 __all__ = ["need_flare", "sites", "submit"]
 
-_START_TIMEOUT = 60.0  # seconds that the processes of the sites may take to start
+_START_TIMEOUT = 60.0  # seconds that FLARE may take to start the process of the job at a site
 _ABORT_TIMEOUT = 20.0  # seconds to abort a job
 
 
@@ -46,9 +46,12 @@ def submit(
     ------
     FederationError or the error of the run, with one sentence. Ctrl-C aborts the job.
     """
-    settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "resume": bool(resume)}
-    command = {"job": job.to_json(), "settings": settings}
-    for report in _session(connect, command, timeout):
+    settings = {
+        "round_timeout": float(round_timeout),
+        "start_timeout": _START_TIMEOUT,
+        "resume": bool(resume),
+    }
+    for report in _reports(connect, {"job": job.to_json(), "settings": settings}, timeout):
         if "line" in report and on_progress is not None:
             on_progress(str(report["line"]))
         if "outcome" in report:
@@ -58,7 +61,7 @@ def submit(
 
 def sites(connect: str | Path, timeout: float = 60.0) -> tuple[str, ...]:
     """Names of the sites that are connected to the server of the startup kit `connect`."""
-    for report in _session(connect, {}, timeout):
+    for report in _reports(connect, {}, timeout):  # without a job, the sites are listed
         if "sites" in report:
             return tuple(report["sites"])
     raise FederationError("The session with the FLARE server ended without an answer; try again.")
@@ -88,37 +91,35 @@ def _read_kit(kit: Path) -> dict[str, str]:
         ) from None
 
 
-def _session(
-    connect: str | Path, command: dict[str, Any], timeout: float
-) -> Iterator[dict[str, Any]]:
-    """Start an admin session, send it the command and yield its reports.
+def _reports(connect: str | Path, task: dict[str, Any], timeout: float) -> Iterator[dict[str, Any]]:
+    """Start the process of an admin session, send it a task and yield its reports.
 
-    The process of the session ends when this generator ends.
+    `fedwad.engines.flare.admin` describes tasks and reports. The process ends with this generator.
     """
     need_flare()
-    command = _read_kit(Path(connect)) | command
+    task = _read_kit(Path(connect)) | task
     process = subprocess.Popen(
         [sys.executable, "-m", "fedwad.engines.flare.admin"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # on Ctrl-C we close its standard input, and it aborts the job
+        start_new_session=True,  # Ctrl-C ends this process only, which then ends that one
     )
     try:
-        yield from _reports(process, json.dumps(command), timeout)
+        yield from _exchange(process, task, timeout)
     finally:
-        _end_session(process)
+        _end_admin(process)
 
 
-def _reports(
-    process: subprocess.Popen[str], command: str, timeout: float
+def _exchange(
+    process: subprocess.Popen[str], task: dict[str, Any], timeout: float
 ) -> Iterator[dict[str, Any]]:
-    """The reports of an admin session; FederationError if it fails or the time is over."""
+    """Send a task and yield the reports; FederationError if one says so or the time is over."""
     deadline = time.monotonic() + timeout
     if process.stdin is not None:
         with suppress(OSError):  # if the process has ended, there are no reports below
-            process.stdin.write(command + "\n")
+            process.stdin.write(json.dumps(task) + "\n")
             process.stdin.flush()
     try:
         for line in read_lines(process, deadline):
@@ -132,8 +133,8 @@ def _reports(
         ) from None
 
 
-def _end_session(process: subprocess.Popen[str]) -> None:
-    """End an admin session, after it has aborted its job if the job still runs."""
+def _end_admin(process: subprocess.Popen[str]) -> None:
+    """Close the input of an admin session, which then aborts a job that still runs, and end it."""
     with suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()

@@ -14,9 +14,10 @@ from fedwad.errors import InputError
 
 __all__ = ["connection_problem", "parse_address"]
 
-_SECONDS = 5.0
-_NOT_YET_VALID, _EXPIRED = 9, 10  # OpenSSL's verification codes
-_WRONG_HOST = (62, 64)
+_TIMEOUT = 5.0  # seconds
+# OpenSSL's codes of failed verifications.
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_WRONG_HOST = (62, 64)  # the certificate is for another host name, or another IP address
 _CHECK_PORT = "check that this is the port of a SuperLink that has a certificate."
 
 
@@ -32,7 +33,10 @@ def parse_address(address: str) -> tuple[str, int]:
 
 
 def connection_problem(address: str, root_certificates: str | Path | None) -> str | None:
-    """The reason why a TLS connection to a SuperLink fails, as the end of a sentence, or None."""
+    """The reason why a TLS connection to a SuperLink fails; None if it does not fail.
+
+    The reason is the end of a sentence in which "it" is the SuperLink.
+    """
     host, port = parse_address(address)
     cafile = None if root_certificates is None else str(root_certificates)
     try:
@@ -40,7 +44,7 @@ def connection_problem(address: str, root_certificates: str | Path | None) -> st
     except (OSError, ssl.SSLError):
         return f"{root_certificates} holds no certificate; use the SuperLink's ca.crt."
     try:
-        with socket.create_connection((host, port), _SECONDS) as connection:
+        with socket.create_connection((host, port), _TIMEOUT) as connection:
             return _handshake_problem(connection, context, host, root_certificates)
     except socket.gaierror:
         return f"there is no machine called {host}; check the name."

@@ -29,7 +29,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _COMMAND_TIMEOUT = 60.0  # seconds for one `flwr` command
-_LINK = "fedwad"
+_LINK = "fedwad"  # name of the SuperLink in the configuration of `flwr`
 _BOILERPLATE = r"Using SuperLink|For more information|\W*(Displaying|Listing|Stopping)"
 
 
@@ -50,7 +50,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 class Control:
-    """Controls one SuperLink with the `flwr` command, which is configured in `folder`."""
+    """Controls one SuperLink with the `flwr` command, whose configuration is in `folder`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Control:
 
     def start(self, app: Path, options: Sequence[str] = ()) -> str:
         """Start a run of this app and return the number of the run."""
-        process = self._begin("run", str(app), _LINK, "--format", "json", *options)
+        process = self._start_flwr("run", str(app), _LINK, "--format", "json", *options)
         try:
             return self._run_number(process)
         except KeyboardInterrupt:  # the run may have started: find its number to stop it
@@ -92,7 +92,7 @@ class Control:
             raise
 
     def _run_number(self, process: subprocess.Popen[str]) -> str:
-        run = self._output(process).get("run-id")
+        run = self._await_output(process).get("run-id")
         if not isinstance(run, str):
             raise FederationError(
                 f"The SuperLink at {self.address} did not start the run; see its log."
@@ -101,7 +101,7 @@ class Control:
 
     def command(self, *arguments: str) -> dict[str, Any]:
         """The JSON output of a `flwr` command; FederationError unless it reports success."""
-        return self._output(self._begin(*arguments, "--format", "json"))
+        return self._await_output(self._start_flwr(*arguments, "--format", "json"))
 
     def status(self, run: str) -> str:
         """Status of a run, such as "running" or "finished:failed"."""
@@ -115,23 +115,23 @@ class Control:
 
     def stop(self, run: str) -> None:
         """Stop a run, if the SuperLink can still be reached."""
-        process = self._begin("stop", run, _LINK, "--format", "json")
+        process = self._start_flwr("stop", run, _LINK, "--format", "json")
         with suppress(FederationError):
-            self._output(process, _COMMAND_TIMEOUT / 2)
+            self._await_output(process, _COMMAND_TIMEOUT / 2)
 
     def log(self, run: str, deadline: float) -> Generator[str, None, None]:
         """Yield the lines of a run's log as they are written, from the first line to its end.
 
         Raises TimeoutError at the deadline.
         """
-        process = self._begin("log", run, _LINK, "--stream")
+        process = self._start_flwr("log", run, _LINK, "--stream")
         try:
             yield from read_lines(process, deadline)
         finally:
             process.kill()
             process.wait()
 
-    def _begin(self, *arguments: str) -> subprocess.Popen[str]:
+    def _start_flwr(self, *arguments: str) -> subprocess.Popen[str]:
         command = shutil.which("flwr", path=environment(self._home)["PATH"])
         if command is None:
             raise FederationError(
@@ -150,7 +150,7 @@ class Control:
             start_new_session=True,  # Ctrl-C reaches this process only
         )
 
-    def _output(
+    def _await_output(
         self, process: subprocess.Popen[str], seconds: float = _COMMAND_TIMEOUT
     ) -> dict[str, Any]:
         """The JSON output of a command; raises FederationError unless it reports success."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from flwr.serverapp import Grid
 
 from fedwad._words import to_printable
-from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, nodes_of
+from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, list_nodes
 from fedwad.errors import FederationError, FedwadError
 from fedwad.federation import Description, Failure, describe_message, unpack_description
 
@@ -19,7 +19,7 @@ _MAX_SENTENCE = 300  # characters of a node's own message that are passed on
 # is already taken.
 _DUPLICATE_NAME_SECONDS = 8.0
 _MOST_NAMES = 20  # in one sentence
-_LISTING_PAUSE = 10  # times as long as the last listing of nodes took
+_LISTING_PAUSE_FACTOR = 10  # a pause is this many times as long as the last listing of nodes took
 _NOTICE_SECONDS = 8.0  # until a sentence says which sites are still missing
 
 
@@ -33,7 +33,7 @@ def find_sites(
 ) -> dict[str, int]:
     """Ask every node for the name of its site and return the node id of each wanted site.
 
-    A node does not count if it gives a different name than the one it was registered with.
+    A node that was registered under a name counts only if it gives the same name.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def find_sites(
     ------
     FederationError if a site is missing after `timeout` seconds, or if two nodes give one name.
     """
-    found = {} if descriptions is None else descriptions
-    discovery = _Discovery(grid, tuple(wanted), found, window)
+    descriptions = {} if descriptions is None else descriptions
+    discovery = _Discovery(grid, tuple(wanted), descriptions, window)
     started = time.monotonic()
     deadline, notice = started + timeout, started + _NOTICE_SECONDS
     while time.monotonic() < deadline and not discovery.has_failed:
@@ -78,9 +78,9 @@ class _Discovery:
         self.wanted, self._descriptions = wanted, descriptions
         self._grid, self._queue = grid, MessageQueue(grid, "discovery", window)
         self._next_listing = 0.0
-        self._registered: dict[int, str] = {}
-        self._found: dict[str, int] = {}
-        self._rejected: dict[int, str] = {}
+        self._registered: dict[int, str] = {}  # names of all connected nodes, may be ""
+        self._nodes_by_site: dict[str, int] = {}
+        self._rejected: dict[int, str] = {}  # why a node does not count
         self._complete_since: float | None = None
 
     def poll(self, deadline: float) -> None:
@@ -89,24 +89,24 @@ class _Discovery:
         self._registered |= new
         self._queue.send(dict.fromkeys(new, describe_message()), deadline)
         for node, answer in self._queue.collect(deadline).items():
-            self._read(node, _read_description(answer))
+            self._record(node, _read_description(answer))
         if self._is_complete and self._complete_since is None:
             self._complete_since = time.monotonic()
 
     def _new_nodes(self, deadline: float) -> dict[int, str]:
-        """Names of the nodes that were not there before.
+        """Registered names of the nodes that have connected since the last call.
 
-        A tenth of the time is spent on listing nodes, of which there may be many thousands.
+        At most a tenth of the time is spent on listing nodes, of which there may be thousands.
         """
         started = time.monotonic()
         if started < self._next_listing:
             return {}
-        names = {info.node_id: info.name for info in nodes_of(self._grid, deadline)}
+        names = {info.node_id: info.name for info in list_nodes(self._grid, deadline)}
         ended = time.monotonic()
-        self._next_listing = ended + _LISTING_PAUSE * (ended - started)
+        self._next_listing = ended + _LISTING_PAUSE_FACTOR * (ended - started)
         return {node: name for node, name in names.items() if node not in self._registered}
 
-    def _read(self, node: int, answer: Description | Failure) -> None:
+    def _record(self, node: int, answer: Description | Failure) -> None:
         if isinstance(answer, Failure):
             self._rejected[node] = to_printable(answer.sentence)
             return
@@ -115,25 +115,26 @@ class _Discovery:
             self._rejected[node] = (
                 f"it calls itself '{name}'; use one name in its policy and its registration."
             )
-        elif name in self._found and (name in self.wanted or not self.wanted):
+        elif name in self._nodes_by_site and (name in self.wanted or not self.wanted):
             raise FederationError(
                 f"Two nodes call themselves '{name}'; give each site's policy its own name."
             )
         else:
-            self._found[name] = node
+            self._nodes_by_site[name] = node
             self._descriptions[name] = answer
 
     def pause(self) -> None:
-        time.sleep(FAST_POLL if self._queue.pending else SLOW_POLL)
+        time.sleep(FAST_POLL if self._queue.has_pending else SLOW_POLL)
 
     @property
     def missing(self) -> list[str]:
         """Wanted sites whose nodes have not answered."""
-        return [name for name in self.wanted if name not in self._found]
+        return [name for name in self.wanted if name not in self._nodes_by_site]
 
     @property
     def is_partial(self) -> bool:
-        return bool(self.missing and self._found)
+        """Whether some sites have answered, and some wanted ones have not."""
+        return bool(self.missing and self._nodes_by_site)
 
     @property
     def has_failed(self) -> bool:
@@ -142,20 +143,23 @@ class _Discovery:
 
     @property
     def _is_complete(self) -> bool:
+        """Whether all wanted sites have answered, or all nodes if no site is named."""
         if self.wanted:
             return not self.missing
-        return bool(self._registered) and not self._queue.pending and not self._rejected
+        return bool(self._registered) and not self._queue.has_pending and not self._rejected
 
     @property
     def is_done(self) -> bool:
-        """Whether all sites have answered, and all other nodes too or their time is over."""
+        """Whether all sites have answered, and the other nodes have too or have taken too long."""
         if self.has_failed or self._complete_since is None:
             return False
         latest = self._complete_since + _DUPLICATE_NAME_SECONDS
-        return not self._queue.pending or time.monotonic() > latest
+        return not self._queue.has_pending or time.monotonic() > latest
 
     def nodes(self) -> dict[str, int]:
-        return {name: self._found[name] for name in self.wanted or sorted(self._found)}
+        return {
+            name: self._nodes_by_site[name] for name in self.wanted or sorted(self._nodes_by_site)
+        }
 
     def waiting_sentence(self) -> str:
         return f"Waiting for {_join_names(self.missing, ' and ')}; {self._answered_clause()}."
@@ -169,20 +173,20 @@ class _Discovery:
         return f"{problem} ({'; '.join(facts)}); check that all nodes are running."
 
     def _facts(self) -> list[str]:
-        named = set(self._found.values()) | set(self._rejected)
+        named = set(self._nodes_by_site.values()) | set(self._rejected)
         silent = [node for node in self._registered if node not in named]
         facts = [
             f"node '{self._registered[node]}': {sentence.rstrip('.')}"
             for node, sentence in self._rejected.items()
         ]
-        if self._found:
+        if self._nodes_by_site:
             facts.append(self._answered_clause())
         if silent:
             facts.append(f"{len(silent)} node{'s' * (len(silent) > 1)} did not answer in time")
         return facts or ["no node is connected"]
 
     def _answered_clause(self) -> str:
-        return f"answers came from {_join_names(sorted(self._found), ', ')}"
+        return f"answers came from {_join_names(sorted(self._nodes_by_site), ', ')}"
 
 
 def _join_names(names: list[str], word: str) -> str:
@@ -193,7 +197,7 @@ def _join_names(names: list[str], word: str) -> str:
 
 
 def _read_description(answer: bytes | Failure) -> Description | Failure:
-    """What a site says about itself."""
+    """What a site says about itself, or a Failure if the node did not say it."""
     if isinstance(answer, Failure):
         return answer
     try:

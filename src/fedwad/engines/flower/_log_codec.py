@@ -1,7 +1,7 @@
-"""A result and progress sentences as lines of a log.
+"""The outcome of a run and sentences about its progress, as lines of its log.
 
 Flower returns nothing from a run but its log, and other code writes to that log as well. Our lines
-therefore start with a marker, and a checksum ends the result.
+therefore start with a marker, and a checksum ends the outcome.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from fedwad.errors import FederationError
 
-__all__ = ["LogReader", "encode_progress", "encode_result"]
+__all__ = ["LogReader", "encode_outcome", "encode_progress"]
 
 _CHUNK = 32_000  # characters
 
 
-def encode_result(marker: str, result: dict[str, Any]) -> Iterator[str]:
-    """The lines that carry a result, without line ends."""
-    packed = zlib.compress(json.dumps(result).encode())
+def encode_outcome(marker: str, outcome: dict[str, Any]) -> Iterator[str]:
+    """The lines that carry an outcome, without line ends."""
+    packed = zlib.compress(json.dumps(outcome).encode())
     text = base64.b64encode(packed).decode()
     chunks = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
     for number, chunk in enumerate(chunks):
@@ -36,13 +36,13 @@ def encode_progress(marker: str, number: int, sentence: str) -> str:
 
 
 class LogReader:
-    """Collects a result from the lines of a log; lines of other code are ignored."""
+    """Collects an outcome from the lines of a log; lines of other code are ignored."""
 
     def __init__(self, marker: str) -> None:
         self._marker = marker
         self._chunks: dict[int, str] = {}
         self._latest_progress = -1
-        self.result: dict[str, Any] | None = None
+        self.outcome: dict[str, Any] | None = None
 
     def read(self, line: str) -> str | None:
         """Take in one line; returns its progress sentence if it carries a new one."""
@@ -60,7 +60,7 @@ class LogReader:
         if kind == "chunk":
             self._chunks[number] = content
         elif kind == "end":
-            self.result = self._decode(number, content)
+            self.outcome = self._decode(number, content)
         return None
 
     def _decode(self, count: int, checksum: str) -> dict[str, Any]:
@@ -69,13 +69,13 @@ class LogReader:
             packed = base64.b64decode(text, validate=True)
             if hashlib.sha256(packed).hexdigest() != checksum:
                 raise ValueError("checksum")
-            result = json.loads(zlib.decompress(packed))
+            outcome = json.loads(zlib.decompress(packed))
         except (KeyError, ValueError, zlib.error):
             raise FederationError(
                 "The result was damaged on its way through the log; run the job again."
             ) from None
-        if not isinstance(result, dict):
+        if not isinstance(outcome, dict):
             raise FederationError(
                 "The run did not return a result; check that its version of fedwad is this one."
             )
-        return result
+        return outcome

@@ -10,35 +10,34 @@ from typing import Any
 
 from fedwad._files import write_atomically
 
-__all__ = ["VARIABLE", "SimulationFolder"]
+__all__ = ["FOLDER_VARIABLE", "SimulationFolder"]
 
 #: The environment variable that names the folder in the processes of a simulation.
-VARIABLE = "FEDWAD_FLOWER_SIMULATION"
+FOLDER_VARIABLE = "FEDWAD_FLOWER_SIMULATION"
 
 
 class SimulationFolder:
-    """The list of sites, the progress and the outcome of a simulation, as files in one folder."""
+    """The sites, the settings, the progress and the outcome of a simulation, as files."""
 
     def __init__(self, path: Path) -> None:
         self._sites = path / "sites.json"
         self._settings = path / "settings.json"
         self._progress = path / "progress.txt"
         self._outcome = path / "outcome.json"
-        self._shown = 0
+        self._lines_read = 0
 
     @classmethod
     def current(cls) -> SimulationFolder | None:
-        """The folder of the simulation to which this process belongs; None if it belongs to
-        none."""
-        path = os.environ.get(VARIABLE)
-        return None if not path else cls(Path(path))
+        """The folder of the simulation of which this process is a part; None outside of one."""
+        path = os.environ.get(FOLDER_VARIABLE)
+        return cls(Path(path)) if path else None
 
     def write_sites(self, sites: list[dict[str, Any]]) -> None:
         self._sites.write_text(json.dumps(sites), encoding="utf-8")
 
     def sites(self) -> list[dict[str, Any]]:
         """The settings of all sites; a process reads the file once."""
-        return list(_read_once(self._sites, self._sites.stat().st_mtime_ns))
+        return list(_read_sites(self._sites, self._sites.stat().st_mtime_ns))
 
     def write_settings(self, settings: dict[str, str]) -> None:
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
@@ -61,7 +60,7 @@ class SimulationFolder:
         if not self._progress.exists():
             return []
         *lines, _ = self._progress.read_text(encoding="utf-8").split("\n")
-        new, self._shown = lines[self._shown :], len(lines)
+        new, self._lines_read = lines[self._lines_read :], len(lines)
         return new
 
     def outcome(self) -> dict[str, Any] | None:
@@ -72,6 +71,6 @@ class SimulationFolder:
 
 
 @lru_cache(maxsize=1)
-def _read_once(path: Path, modified: int) -> list[dict[str, Any]]:  # noqa: ARG001
-    """Return the sites; `modified` is a part of the key under which they are kept."""
+def _read_sites(path: Path, modified: int) -> list[dict[str, Any]]:  # noqa: ARG001
+    """Read the settings of all sites, again if the file was `modified` at another time."""
     return list(json.loads(path.read_text(encoding="utf-8")))

@@ -1,6 +1,6 @@
 """A node's connection to a SuperLink: signed calls for messages, replies and heartbeats.
 
-Only this module and `_objects` import internals of Flower. The internals are those of version 1.41.
+Only this module and `_waits` import internals of Flower. The internals are those of version 1.41.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedwad.engines.flower._connection import connection_problem
-from fedwad.engines.flower._objects import LONGEST_PAUSE, PATIENCE, SHORTEST_PAUSE
+from fedwad.engines.flower._waits import LONGEST_PAUSE, PATIENCE, SHORTEST_PAUSE
 from fedwad.errors import InputError
 
 __all__ = ["LostError", "RefusedError", "SuperLinkClient"]
 
-#: Seconds between two heartbeats; Flower takes no fewer than 10. The SuperLink counts a node as
-#: offline after twice as many without one.
+#: Seconds between two heartbeats that the node promises; Flower accepts no fewer than 10. The
+#: SuperLink counts a node as offline after twice as many without one.
 _HEARTBEAT_INTERVAL = 10.0
 _PUBLIC_KEY_PREFIXES = (b"ecdsa-", b"ssh-", b"sk-")
 _MAX_OBJECTS = 8  # in one message; those of fedwad consist of three of Flower's objects
@@ -79,16 +79,16 @@ class SuperLinkClient:
     ) -> None:
         # httpx would log one line each time that the node asks for messages, and fill the disk.
         logging.getLogger("httpx").setLevel(logging.WARNING)
-        private = _private_key(key)
+        private = _read_private_key(key)
         self._address = superlink
         self._root_path = (
             None if root_certificates is None else Path(root_certificates).expanduser()
         )
-        self._public = public_key_to_bytes(private.public_key())
+        self._public_key = public_key_to_bytes(private.public_key())
         self._client = FleetHttpClient.from_server_address(
             superlink,
             insecure=False,
-            root_certificates=_certificates(root_certificates),
+            root_certificates=_read_certificates(root_certificates),
             interceptors=[
                 RuntimeVersionHttpInterceptor(component_name="SuperNode"),
                 NodeAuthHttpInterceptor(private, private.public_key()),
@@ -101,7 +101,7 @@ class SuperLinkClient:
     def __enter__(self) -> SuperLinkClient:
         try:
             request = ActivateNodeRequest(
-                public_key=self._public, heartbeat_interval=_HEARTBEAT_INTERVAL
+                public_key=self._public_key, heartbeat_interval=_HEARTBEAT_INTERVAL
             )
             self._node = Node(node_id=self._client.ActivateNode(request).node_id)
         except httpx.HTTPStatusError:
@@ -161,15 +161,15 @@ class SuperLinkClient:
         complete.metadata.__dict__["_message_id"] = tree.object_id  # the reply refers to this id
         return complete
 
-    def send(self, reply: Message, seconds: float) -> bool:
-        """Send a reply to the SuperLink; returns False if the SuperLink no longer accepts it.
+    def send(self, reply: Message, compute_seconds: float) -> bool:
+        """Send a reply that the node computed in so many seconds.
 
-        `seconds` is the time that the node took to compute the reply.
+        Returns False if the SuperLink no longer accepts it.
         """
         with no_object_id_recompute():  # else Flower serialises and hashes a reply a dozen times
-            return self._send(reply, seconds)
+            return self._send(reply, compute_seconds)
 
-    def _send(self, reply: Message, seconds: float) -> bool:
+    def _send(self, reply: Message, compute_seconds: float) -> bool:
         reply.metadata.__dict__["_message_id"] = reply.object_id
         run, tree = reply.metadata.run_id, get_object_tree(reply)
         try:
@@ -178,7 +178,7 @@ class SuperLinkClient:
                     node=self._node,
                     messages_list=[message_to_proto(remove_content_from_message(reply))],
                     message_object_trees=[tree],
-                    clientapp_runtime_list=[seconds],
+                    clientapp_runtime_list=[compute_seconds],
                 )
             )
             push = make_push_object_fn_protobuf(
@@ -211,7 +211,7 @@ class SuperLinkClient:
                 continue
 
 
-def _private_key(path: str | Path) -> EllipticCurvePrivateKey:
+def _read_private_key(path: str | Path) -> EllipticCurvePrivateKey:
     """Read a node's private key; InputError says what is wrong with the file."""
     try:
         content = Path(path).expanduser().read_bytes()
@@ -237,7 +237,7 @@ def _private_key(path: str | Path) -> EllipticCurvePrivateKey:
     return key
 
 
-def _certificates(path: str | Path | None) -> bytes | None:
+def _read_certificates(path: str | Path | None) -> bytes | None:
     try:
         return None if path is None else Path(path).expanduser().read_bytes()
     except OSError:

@@ -87,7 +87,7 @@ def open_site(config: Mapping[str, Any]) -> Client:
         raise InputError(
             "The node's configuration names no data or no policy; give both in --node-config."
         )
-    lists = {key: _words(key, values[key]) for key in ("drop", "missing") if key in values}
+    lists = {key: _split_words(key, values[key]) for key in ("drop", "missing") if key in values}
     return open_client(
         values["data"],
         values["policy"],
@@ -110,7 +110,7 @@ def _check_texts(values: Mapping[str, Any]) -> None:
             )
 
 
-def _words(key: str, text: str) -> list[str]:
+def _split_words(key: str, text: str) -> list[str]:
     """Words separated by commas, since Flower's configuration has no lists; quotes are allowed."""
     try:
         return next(csv.reader([text], skipinitialspace=True))

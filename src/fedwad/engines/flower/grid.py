@@ -22,9 +22,9 @@ class GridFederation(RemoteFederation):
     Parameters
     ----------
     grid : Flower's Grid
-    nodes : number of each site's node
+    nodes : Flower's id of each site's node
     timeout : seconds that a site may take for one reply
-    callback : called after each round with the number of replies, of messages and of seconds
+    callback : called after each round with the numbers of replies and of messages, and the seconds
     window : the number of messages that may wait for a reply at a time; no limit when left out
     """
 
@@ -63,9 +63,9 @@ def _collect_all(queue: MessageQueue, deadline: float) -> dict[int, bytes | Fail
     """The replies of all nodes that answer before the deadline."""
     replies: dict[int, bytes | Failure] = {}
     pause = FAST_POLL
-    while queue.pending and time.monotonic() < deadline:
+    while queue.has_pending and time.monotonic() < deadline:
         replies |= queue.collect(deadline)
-        if queue.pending:
+        if queue.has_pending:
             time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
             pause = min(SLOW_POLL, 1.2 * pause)
     return replies

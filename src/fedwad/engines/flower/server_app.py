@@ -17,18 +17,18 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedwad.engines._outcome import error_outcome, internal_outcome
 from fedwad.engines.flower._discovery import find_sites
-from fedwad.engines.flower._log_codec import encode_progress, encode_result
-from fedwad.engines.flower._objects import search_where_messages_wait, shorten_pauses
+from fedwad.engines.flower._log_codec import encode_outcome, encode_progress
 from fedwad.engines.flower._simulation_folder import SimulationFolder
+from fedwad.engines.flower._waits import search_only_addressed_nodes, shorten_pauses
 from fedwad.engines.flower.grid import GridFederation
-from fedwad.engines.job import Job, run
+from fedwad.engines.job import CHECKPOINTS_VARIABLE, Job, run
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation import Description
 
 __all__ = ["app", "journal_path"]
 
 _WINDOW = 64  # messages under way in a simulation, which keeps all of them in memory
-_MAX_NAMED = 20  # sites up to which the report names all that were found
+_MAX_NAMED = 20  # of more sites the progress gives the number instead of their names
 
 app = ServerApp()
 
@@ -43,7 +43,7 @@ class LogReport:
         sys.stdout.write(encode_progress(self._marker, next(self._numbers), sentence) + "\n")
 
     def finish(self, outcome: dict[str, Any]) -> None:
-        for line in encode_result(self._marker, outcome):
+        for line in encode_outcome(self._marker, outcome):
             sys.stdout.write(line + "\n")  # one call per line: Flower does not split a call's text
         sys.stdout.flush()
 
@@ -57,7 +57,7 @@ def main(grid: Grid, context: Context) -> None:
     report = folder or LogReport(str(settings["marker"]))
     if folder is not None:
         settings |= folder.settings()
-        search_where_messages_wait(grid)
+        search_only_addressed_nodes(grid)
     window = None if folder is None else _WINDOW
     report.finish(_outcome(grid, settings, report.progress, window))
 
@@ -96,11 +96,11 @@ def _outcome(
 
 
 def journal_path(job: Job, resume: bool) -> Path | None:
-    """The journal of this job, in the folder that the operator of the SuperLink set, if any.
+    """The path of this job's journal; None if the operator of the SuperLink set no folder for it.
 
-    Unless the run resumes, an old journal of the same job is removed.
+    Unless the run resumes, an old journal of the same job is deleted.
     """
-    folder = os.environ.get("FEDWAD_CHECKPOINTS")
+    folder = os.environ.get(CHECKPOINTS_VARIABLE)
     digest = hashlib.sha256(job.to_json().encode()).hexdigest()[:24]
     path = Path(folder) / f"{digest}.journal" if folder else None
     if resume and (path is None or not path.exists()):

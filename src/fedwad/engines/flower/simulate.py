@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,15 +10,15 @@ from typing import Any
 
 from fedwad.engines._site_files import absolute_path, parse_columns, select_files
 from fedwad.engines.flower._control import Control, environment, need_flower
-from fedwad.engines.flower._simulation_folder import VARIABLE, SimulationFolder
-from fedwad.engines.flower.submit import run_app, write_app
-from fedwad.engines.job import SERVER_MODELS, Job
+from fedwad.engines.flower._simulation_folder import FOLDER_VARIABLE, SimulationFolder
+from fedwad.engines.flower.submit import job_settings, run_app, write_app
+from fedwad.engines.job import SERVER_MODELS_VARIABLE, Job
 from fedwad.errors import FederationError
 
 __all__ = ["simulate"]
 
-_PATIENCE, _SECONDS_A_SITE = 120.0, 0.5  # seconds for Ray to start, and for each site to answer
-_POLL, _STATUS = 0.1, 5.0  # seconds between two polls of the folder, and of the run's status
+_PATIENCE, _SECONDS_PER_SITE = 120.0, 0.5  # seconds for Ray to start, and for each site to answer
+_POLL, _STATUS_POLL = 0.1, 5.0  # seconds between two polls of the folder, and of the run's status
 _CLIENT_APP = "fedwad.engines.flower.simulation_app:app"
 
 
@@ -59,19 +58,19 @@ def simulate(
             | shared_settings
             for number, (site, path) in enumerate(files.items())
         ]
-        for site in sites:  # raises the full error here if a site cannot be opened
+        for site in sites:  # in a node, the reason why a site cannot be opened would be lost
             open_site(site)
         simulation = SimulationFolder(folder)
         simulation.write_sites(sites)
-        # Flower parses and copies the app's own settings for each node.
-        simulation.write_settings({"job": job.to_json(), "sites": json.dumps(list(files))})
-        extra = _SECONDS_A_SITE * len(sites)
+        # Flower would parse and copy these for each node if they were settings of the app.
+        simulation.write_settings(job_settings(job, list(files)))
+        extra = _SECONDS_PER_SITE * len(sites)
         settings = {
             "round-timeout": round_timeout + extra,
             "patience": _PATIENCE + extra,
             "resume": False,
         }
-        app, _ = write_app(folder, None, (), settings, _CLIENT_APP)
+        app, _ = write_app(folder, settings, _CLIENT_APP)
         return _run(folder, app, len(sites), timeout, on_progress or (lambda _: None))
 
 
@@ -85,7 +84,9 @@ def _run(
     command = ["flower-superlink", "--insecure", "--simulation"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     command += ["--disable-runtime-dependency-installation"]
-    variables = environment(folder / "superlink", **{VARIABLE: str(folder), SERVER_MODELS: "*"})
+    variables = environment(
+        folder / "superlink", **{FOLDER_VARIABLE: str(folder), SERVER_MODELS_VARIABLE: "*"}
+    )
     with server_process(command, variables, folder / "superlink.log", port) as superlink:
         if superlink is None:
             raise FederationError(
@@ -107,8 +108,8 @@ def _outcome_in_folder(
     deadline: float,
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Pass on the progress until the outcome is there."""
-    finished, next_status = False, time.monotonic() + _STATUS
+    """Pass on the progress until the folder has the outcome; TimeoutError at the deadline."""
+    finished, next_status = False, time.monotonic() + _STATUS_POLL
     while time.monotonic() < deadline:
         for sentence in folder.new_progress():
             on_progress(sentence)
@@ -121,6 +122,6 @@ def _outcome_in_folder(
             )
         if time.monotonic() > next_status:
             finished = control.status(run).startswith("finished")
-            next_status = time.monotonic() + _STATUS
+            next_status = time.monotonic() + _STATUS_POLL
         time.sleep(_POLL)
     raise TimeoutError

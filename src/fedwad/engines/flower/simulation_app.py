@@ -47,12 +47,14 @@ def handle(message: Message, context: Context) -> Message:
 
 
 def open_site(site: Mapping[str, Any]) -> Client:
-    """Open the client of one simulated site."""
+    """Open the client of one simulated site, from its settings in the `SimulationFolder`."""
     columns = dict(site)
-    name, path, ledger, rules = (columns.pop(key) for key in ("name", "data", "ledger", "policy"))
-    policy = Policy.open() if rules is None else Policy.load(rules)
-    data = load_site_data(path, policy, parse_columns(columns))
-    return Client(data, replace(policy, name=name), FileLedger(ledger))
+    name, data_path, ledger_path, policy_path = (
+        columns.pop(key) for key in ("name", "data", "ledger", "policy")
+    )
+    policy = Policy.open() if policy_path is None else Policy.load(policy_path)
+    data = load_site_data(data_path, policy, parse_columns(columns))
+    return Client(data, replace(policy, name=name), FileLedger(ledger_path))
 
 
 class _ClientCache:

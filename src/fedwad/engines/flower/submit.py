@@ -1,7 +1,7 @@
 """Submit a job to a SuperLink from the analyst's machine, follow it, and return its result.
 
-The submitted app contains no code. It names two apps of the fedwad that is installed at the other
-end.
+The submitted app contains no code. It names the ServerApp and the ClientApp of the fedwad that is
+installed at the SuperLink and at the sites.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fedwad.engines.flower._log_codec import LogReader
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
 
-__all__ = ["CLIENT_APP", "run_app", "submit", "write_app"]
+__all__ = ["job_settings", "run_app", "submit", "write_app"]
 
-CLIENT_APP = "fedwad.engines.flower.client_app:app"
+_CLIENT_APP = "fedwad.engines.flower.client_app:app"
 _SERVER_APP = "fedwad.engines.flower.server_app:app"
 _MAX_JOB = 900_000  # bytes; Flower accepts files up to a megabyte
-_RETRY = 2.0  # seconds before the SuperLink is queried again
+_RETRY = 2.0  # seconds before the SuperLink is asked again
 _PYPROJECT = """\
 [project]
 name = "fedwad-run"
@@ -78,11 +78,12 @@ def submit(
         folder = Path(name)
         control = Control(folder, connect, root_certificates)
         settings = {
+            **job_settings(job, job.clients),
             "round-timeout": float(round_timeout),
             "patience": float(patience),
             "resume": bool(resume),
         }
-        app, marker = write_app(folder, job, job.clients, settings)
+        app, marker = write_app(folder, settings)
         say = on_progress or (lambda _: None)
 
         def outcome(run: str, deadline: float) -> dict[str, Any]:
@@ -91,25 +92,25 @@ def submit(
         return run_app(control, app, timeout, outcome)
 
 
+def job_settings(job: Job, sites: Sequence[str]) -> dict[str, str]:
+    """The settings from which the ServerApp knows the job and its sites."""
+    return {"job": job.to_json(), "sites": json.dumps(list(sites))}
+
+
 def write_app(
-    folder: Path,
-    job: Job | None,
-    sites: Sequence[str],
-    settings: dict[str, Any],
-    client_app: str = CLIENT_APP,
+    folder: Path, settings: dict[str, Any], client_app: str = _CLIENT_APP
 ) -> tuple[Path, str]:
     """Write the app to submit; returns its folder and the marker of its lines in the log.
 
-    Job and sites are left out of the app if `job` is None.
+    `settings` become the run configuration of the app.
     """
     from fedwad import __version__
 
     marker = f"fedwad-{secrets.token_hex(8)}"
-    task = {} if job is None else {"job": job.to_json(), "sites": json.dumps(list(sites))}
-    config = {**task, "marker": marker, **settings}
     text = _PYPROJECT.format(version=__version__, server=_SERVER_APP, client=client_app)
     # JSON spells plain values as TOML does.
-    text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.items())
+    for key, value in {"marker": marker, **settings}.items():
+        text += f"{key} = {json.dumps(value)}\n"
     if len(text.encode()) > _MAX_JOB:
         raise InputError(
             "The job is too large for Flower, which accepts a megabyte; give a smaller support."
@@ -153,7 +154,7 @@ def _outcome_in_log(
     deadline: float,
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Read the log until it contains the outcome. If the stream breaks off, it is opened again."""
+    """Read the log until it contains the outcome, from its start again if the stream breaks off."""
     finished = False
     while True:
         with closing(control.log(run, deadline)) as log:
@@ -161,8 +162,8 @@ def _outcome_in_log(
                 sentence = reader.read(line)
                 if sentence is not None:
                     on_progress(sentence)
-                if reader.result is not None:
-                    return reader.result
+                if reader.outcome is not None:
+                    return reader.outcome
         if finished:  # the whole log has been read since the run finished
             raise FederationError(f"Run {run} ended without a result; see the SuperLink's log.")
         finished = _has_finished(control, run, deadline)

@@ -34,8 +34,8 @@ __all__ = ["run", "serve"]
 # round's message often comes within milliseconds.
 _FIRST_PAUSE, _LONGEST_PAUSE, _IDLE_PAUSE = 0.02, 0.2, 2.0
 _PAUSE_FACTOR = 1.5  # each pause during a run is this much longer than the one before
-_RUN_SECONDS = 120.0  # seconds without a message after which the node counts as idle
-_RETRY_SECONDS = 5.0
+_IDLE_SECONDS = 120.0  # without a message; after that, the pauses are those of an idle node
+_RETRY_SECONDS = 5.0  # between two tries to connect
 
 
 def serve(
@@ -57,7 +57,7 @@ def serve(
     root_certificates : file with the CA certificate of the SuperLink; the system's
         certificates when left out
     key : file with this node's private key, whose public key is registered with the SuperLink
-    patience : seconds to keep trying while the SuperLink is away or refuses this node
+    patience : seconds to keep trying while the SuperLink does not answer or refuses this node
     stop : event that ends the node
     on_progress : called with a sentence about each event
     """
@@ -98,23 +98,23 @@ def _answer_messages(
     from fedwad.engines.flower._messages import MESSAGE_TYPE, failure_reply
     from fedwad.engines.flower.client_app import NOT_A_MESSAGE, answer
 
-    last, pause = float("-inf"), _FIRST_PAUSE
+    last_reply, pause = float("-inf"), _FIRST_PAUSE
     while not stop.is_set():
-        arrived = superlink.receive()
-        if arrived is None:
-            stop.wait(pause if time.monotonic() < last + _RUN_SECONDS else _IDLE_PAUSE)
+        received = superlink.receive()
+        if received is None:
+            stop.wait(pause if time.monotonic() < last_reply + _IDLE_SECONDS else _IDLE_PAUSE)
             pause = min(_LONGEST_PAUSE, _PAUSE_FACTOR * pause)
             continue
-        started = last = time.monotonic()
-        header, tree = arrived
-        known = header.metadata.message_type == MESSAGE_TYPE
-        message = superlink.fetch(header, tree) if known else None
+        started = time.monotonic()
+        header, tree = received
+        has_our_type = header.metadata.message_type == MESSAGE_TYPE
+        message = superlink.fetch(header, tree) if has_our_type else None
         reply = failure_reply(header, NOT_A_MESSAGE) if message is None else answer(client, message)
         seconds = time.monotonic() - started
-        accepted = superlink.send(reply, seconds)
-        late = "" if accepted else ", too late"
+        is_accepted = superlink.send(reply, seconds)
+        late = "" if is_accepted else ", too late"
         say(f"Run {reply.metadata.run_id}: answered one message in {seconds:.2f} s{late}.")
-        last, pause = time.monotonic(), _FIRST_PAUSE
+        last_reply, pause = time.monotonic(), _FIRST_PAUSE
 
 
 def run(
