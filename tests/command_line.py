@@ -44,5 +44,5 @@ def _code(arguments):
 
 def _widen(columns):
     """Consoles read the width of the terminal when they are made, once."""
-    for made in (console.screen, console.errors):
+    for made in (console.screen, console.stderr):
         made.width, made.no_color = columns, True

@@ -33,7 +33,7 @@ def printed(monkeypatch, sentence):
     """What reaches the terminal of an analyst when a client fails with these words."""
     out = io.StringIO()
     monkeypatch.setattr(
-        console, "errors", Console(file=out, highlight=False, force_terminal=False, width=200)
+        console, "stderr", Console(file=out, highlight=False, force_terminal=False, width=200)
     )
 
     @console.exit_on_error
@@ -68,7 +68,7 @@ def test_an_error_of_a_client_holds_no_control_character(name):
 def test_the_line_of_an_engine_breaks_no_bar(monkeypatch, name):
     out = io.StringIO()
     monkeypatch.setattr(
-        console, "errors", Console(file=out, highlight=False, force_terminal=True, width=200)
+        console, "stderr", Console(file=out, highlight=False, force_terminal=True, width=200)
     )
     with console.progress_bar("Waiting") as bar:
         bar.line(SAYS[name])

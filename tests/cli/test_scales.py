@@ -50,12 +50,14 @@ def test_arrays_and_single_columns_are_left_alone(printed, data):
 def test_shares_are_of_the_variance_over_all_rows():
     tables = [RNG.normal(0, 1, (40, 3)) * [1, 2, 3], RNG.normal(5, 1, (20, 3))]
     variance = np.concatenate(tables).var(axis=0)
-    np.testing.assert_allclose(scales.variance_shares(tables), variance / variance.sum())
-    assert scales.variance_shares([np.full((3, 2), 1e150) * [[1, 1], [2, 1], [1, 1]]]).tolist() == [
+    np.testing.assert_allclose(scales.variance_fractions(tables), variance / variance.sum())
+    assert scales.variance_fractions(
+        [np.full((3, 2), 1e150) * [[1, 1], [2, 1], [1, 1]]]
+    ).tolist() == [
         1.0,
         0.0,
     ]
-    assert scales.variance_shares([np.ones((3, 2))]).tolist() == [0.0, 0.0]
+    assert scales.variance_fractions([np.ones((3, 2))]).tolist() == [0.0, 0.0]
 
 
 def test_a_column_that_makes_the_distance_is_noticed(printed):

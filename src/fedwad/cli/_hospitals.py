@@ -16,11 +16,10 @@ from fedwad.federation import Entry, LocalFederation
 from fedwad.ot import Floats
 from fedwad.tables import Schema
 
-__all__ = ["LABEL", "PAPER_ROUNDS", "PAPER_SUPPORT", "DemoResult", "run_demo"]
+__all__ = ["PAPER_ROUNDS", "PAPER_SUPPORT", "DemoResult", "run_demo"]
 
-#: The diagnosis, which is not compared.
-LABEL = "num"
-#: The setting of the paper's method that it is compared with.
+_LABEL_COLUMN = "num"  # the diagnosis, which is not compared
+#: Support and rounds of the paper's method, for comparison.
 PAPER_SUPPORT, PAPER_ROUNDS = 100, 20
 
 
@@ -33,10 +32,10 @@ class DemoResult:
     matrix : the distances from one summary and one message of blocks from each hospital
     clusters : a label for each hospital
     schema : how the columns were encoded
-    ledgers : what left each hospital, by its own record
-    paper : the paper's method on the same tables
-    exact : distances of the pooled rows, which nobody would have
-    raw_bytes : bytes of the tables
+    ledgers : the entries of each hospital's ledger about replies that left it
+    paper : the distances from the paper's method on the same tables
+    exact : the exact distances, from pooled rows that nobody would have
+    raw_bytes : size of all tables
     """
 
     matrix: fedwad.MatrixResult
@@ -85,7 +84,7 @@ def run_demo(seed: int, on_progress: Callable[[str], None]) -> DemoResult:
         schema=fed.schema,
         ledgers=ledgers,
         paper=paper,
-        exact=_exact([fed.schema.encode(path) for path in files.values()]),
+        exact=_exact_distances([fed.schema.encode(path) for path in files.values()]),
         raw_bytes=sum(path.stat().st_size for path in files.values()),
     )
 
@@ -93,13 +92,13 @@ def run_demo(seed: int, on_progress: Callable[[str], None]) -> DemoResult:
 def _open(files: dict[str, Path]) -> LocalFederation:
     with warnings.catch_warnings():  # the page and the screen show the conflicts
         warnings.simplefilter("ignore", DataWarning)
-        return fedwad.local(files, label_column=LABEL)
+        return fedwad.local(files, label_column=_LABEL_COLUMN)
 
 
-def _exact(tables: list[Floats]) -> Floats:
+def _exact_distances(tables: list[Floats]) -> Floats:
     size = len(tables)
-    found = np.zeros((size, size))
+    distances = np.zeros((size, size))
     for i in range(size):
         for j in range(i):
-            found[i, j] = found[j, i] = fedwad.wasserstein(tables[i], tables[j])
-    return found
+            distances[i, j] = distances[j, i] = fedwad.wasserstein(tables[i], tables[j])
+    return distances

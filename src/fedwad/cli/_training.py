@@ -11,8 +11,8 @@ import typer
 
 import fedwad
 from fedwad.cli.console import Bar
-from fedwad.cli.engine import Deployment
-from fedwad.cli.groups import Group, keyword_parameter
+from fedwad.cli.engine import EngineOptions
+from fedwad.cli.option_groups import OptionGroup, keyword_parameter
 from fedwad.cli.sites import find_files, read_files
 from fedwad.federation import Columns
 from fedwad.learning import TrainingOptions, TrainingResult, train
@@ -39,7 +39,7 @@ _HELP = {
 }
 
 
-class TrainingArguments(Group):
+class TrainingArguments(OptionGroup):
     """The fields of `TrainingOptions` as options of the command."""
 
     def __init__(self, personal: list[str] | None, **options: Any) -> None:
@@ -59,12 +59,15 @@ class TrainingArguments(Group):
 
 
 class Runner(Protocol):
-    """Trains on all sites, or in groups of them, and measures their distances."""
+    """Trains on all sites, or in each group of them, and measures the distances between sites."""
 
     def train(
         self, options: TrainingOptions, groups: dict[str, int] | None = None
     ) -> TrainingResult:
-        """One training; `groups` also names the sites that take part."""
+        """Train one model for all sites, or one for each group.
+
+        `groups` has the group of each site; other sites take no part.
+        """
 
     def matrix(self, seed: int) -> fedwad.MatrixResult:
         """Distances between the labelled data of all sites."""
@@ -96,13 +99,13 @@ class EngineRunner:
     data: Sequence[str]
     columns: Columns
     bar: Bar
-    deployment: Deployment
+    engine_options: EngineOptions
 
     def train(
         self, options: TrainingOptions, groups: dict[str, int] | None = None
     ) -> TrainingResult:
-        more = {} if groups is None else {"groups": groups}
-        return TrainingResult.from_dict(self._run("train", options.to_dict() | more, groups or ()))
+        extra = {} if groups is None else {"groups": groups}
+        return TrainingResult.from_dict(self._run("train", options.to_dict() | extra, groups or ()))
 
     def matrix(self, seed: int) -> fedwad.MatrixResult:
         return fedwad.MatrixResult.from_dict(self._run("matrix", {"labels": True, "seed": seed}))
@@ -110,6 +113,6 @@ class EngineRunner:
     def _run(
         self, algorithm: str, options: dict[str, Any], names: Iterable[str] = ()
     ) -> dict[str, Any]:
-        return self.deployment.run(
+        return self.engine_options.run(
             algorithm, self.data, options, self.columns, self.bar.line, names=tuple(names)
         )

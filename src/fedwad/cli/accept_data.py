@@ -1,4 +1,4 @@
-"""`fedwad node accept-data DATA POLICY`: let a new version of the data be asked about."""
+"""`fedwad node accept-data DATA POLICY`: let a node answer about a new version of its data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from fedwad.cli.columns import DataFile, LedgerFile, PolicyFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_text
-from fedwad.cli.groups import expand_groups
+from fedwad.cli.option_groups import expand_option_groups
 from fedwad.errors import InputError
 from fedwad.federation import FileLedger, Policy, accept_data, load_site_data
 
@@ -16,7 +16,7 @@ __all__ = ["accept"]
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def accept(
     data: DataFile,
     policy: PolicyFile,
@@ -33,7 +33,7 @@ def accept(
     path = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
     if not path.exists():
         raise InputError(f"There is no ledger {path}, so any data can be asked about.")
-    held = load_site_data(data, rules, tables.columns)
+    site_data = load_site_data(data, rules, tables.columns)
     site_ledger = FileLedger(path)
     print_text(
         f"{site_ledger.queries} queries were answered about the data so far. Whoever has those"
@@ -43,5 +43,5 @@ def accept(
     )
     if not yes:
         typer.confirm("Let the data as they are now be asked about?", abort=True)
-    new = accept_data(held, rules, site_ledger)
-    print_text("Accepted." if new else "These are the data that the ledger is about already.")
+    is_new = accept_data(site_data, rules, site_ledger)
+    print_text("Accepted." if is_new else "These are the data that the ledger is about already.")

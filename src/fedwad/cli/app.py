@@ -75,12 +75,12 @@ app.add_typer(_budget, name="budget")
 
 @_ledger.callback()
 @_budget.callback()
-def _group() -> None:  # keeps `ledger show` two words although there is one command
+def _group() -> None:  # with a callback `ledger show` stays two words, although `show` is alone
     pass
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"fedwad {fedwad.__version__}")
         raise typer.Exit
 
@@ -90,7 +90,7 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

@@ -22,15 +22,15 @@ from fedwad.cli.console import (
     progress_bar,
     screen,
 )
-from fedwad.cli.groups import Json, Output, Seed, expand_groups
-from fedwad.cli.policy_check import UNTRIED_WARNING, untried_kinds
+from fedwad.cli.option_groups import Json, Output, Seed, expand_option_groups
+from fedwad.cli.policy_check import TRAINING_WARNING, untried_kinds
 from fedwad.federation import Policy
 
 __all__ = ["audit"]
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def audit(
     data: DataFile,
     tables: TableOptions,
@@ -113,7 +113,7 @@ def _warn_of_untried(policy: Path | None) -> None:
     """Name the request kinds that the policy allows and that no rule makes safe."""
     allowed = [] if policy is None else untried_kinds(Policy.load(policy))
     if allowed:
-        print_text(f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}")
+        print_text(f"Warning: the policy allows {', '.join(allowed)}. {TRAINING_WARNING}")
 
 
 def _attacks(result: AuditResult) -> Table:

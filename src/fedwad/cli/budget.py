@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
-from fedwad.cli.groups import Json
-from fedwad.federation import Ledger, Policy, read_ledger
-from fedwad.federation.ledger import Entry
+from fedwad.cli.option_groups import Json
+from fedwad.federation import Entry, Ledger, Policy, read_ledger
 from fedwad.privacy import check_budget, composed, epsilon_of, mu_of
 
 __all__ = ["show_budget"]
@@ -39,11 +38,11 @@ def show_budget(
     if rules is not None:
         delta = rules.delta
     check_budget(1.0, delta)
-    found = _compute_budget(Ledger(entries), rules, delta)
+    budget = _compute_budget(Ledger(entries), rules, delta)
     if as_json:
-        print_json(found)
+        print_json(budget)
     else:
-        _show(found)
+        _show(budget)
 
 
 def _policy_of(ledger: Path, policy: Path | None) -> Policy | None:
@@ -54,10 +53,10 @@ def _policy_of(ledger: Path, policy: Path | None) -> Policy | None:
     return None if policy is None else Policy.load(policy)
 
 
-def _show(found: dict[str, Any]) -> None:
-    titles = ("data", "releases", "repeated", "mu", f"epsilon at delta {found['delta']:g}")
+def _show(budget: dict[str, Any]) -> None:
+    titles = ("data", "releases", "repeated", "mu", f"epsilon at delta {budget['delta']:g}")
     table = make_table(*titles, left=("data",))
-    for row in found["data"]:
+    for row in budget["data"]:
         table.add_row(
             row["data"][:16],
             str(row["releases"]),
@@ -65,13 +64,13 @@ def _show(found: dict[str, Any]) -> None:
             f"{row['mu']:.4g}",
             f"{row['epsilon']:.4g}",
         )
-    if found["data"]:
+    if budget["data"]:
         screen.print(table)
-    print_text(_summarize(found))
+    print_text(_summarize(budget))
 
 
 def _compute_budget(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]:
-    """What was spent on each dataset and in all, and what the policy leaves."""
+    """What was spent on each version of the data and in all, and what the policy leaves."""
     private = [entry for entry in ledger.entries if entry.kind == "private"]
     spent = composed(entry.mu for entry in private)
     return {
@@ -88,15 +87,19 @@ def _compute_budget(ledger: Ledger, rules: Policy | None, delta: float) -> dict[
 
 
 def _spent_by_data(private: list[Entry], delta: float) -> list[dict[str, Any]]:
+    """A row for each version of the data, whose digest is `data`.
+
+    A release has a line "answered" each time that it is sent; `finished` counts it once.
+    """
     rows = []
     for data in dict.fromkeys(entry.data for entry in private if entry.outcome != "refused"):
-        own = [entry for entry in private if entry.data == data]
-        mu = composed(entry.mu for entry in own)
-        answered = [entry.digest for entry in own if entry.outcome == "answered"]
+        entries = [entry for entry in private if entry.data == data]
+        mu = composed(entry.mu for entry in entries)
+        answered = [entry.digest for entry in entries if entry.outcome == "answered"]
         rows.append(
             {
                 "data": data,
-                "releases": sum(entry.outcome == "spent" for entry in own),
+                "releases": sum(entry.outcome == "spent" for entry in entries),
                 "answered": len(answered),
                 "finished": len(set(answered)),
                 "mu": mu,
@@ -114,21 +117,21 @@ def _remaining(granted: float | None, spent: float, delta: float) -> dict[str, f
     return {"granted": granted, "left": epsilon_of(left, delta)}
 
 
-def _summarize(found: dict[str, Any]) -> str:
+def _summarize(budget: dict[str, Any]) -> str:
     """The budget in one or two sentences, and a warning if other replies have left the node."""
-    if not found["data"]:
+    if not budget["data"]:
         text = "No private release was made yet: nothing is spent"
     else:
-        text = f"Spent in all: epsilon {found['epsilon']:.4g} (mu {found['mu']:.4g})"
-    if found["granted"] is not None:
+        text = f"Spent in all: epsilon {budget['epsilon']:.4g} (mu {budget['mu']:.4g})"
+    if budget["granted"] is not None:
         text += (
-            f" of {found['granted']:g}; a further release can have epsilon up to"
-            f" {found['left']:.4g}"
+            f" of {budget['granted']:g}; a further release can have epsilon up to"
+            f" {budget['left']:.4g}"
         )
-    text += f". {found['refused']} requests were refused."
-    if found["without_privacy"]:
+    text += f". {budget['refused']} requests were refused."
+    if budget["without_privacy"]:
         text += (
-            f"\nWarning: {found['without_privacy']} replies or unreadable lines are not private,"
+            f"\nWarning: {budget['without_privacy']} replies or unreadable lines are not private,"
             " so there is no guarantee for these data, and no further private release is made."
         )
     return text

@@ -1,4 +1,4 @@
-"""The options that say what the columns of tables are."""
+"""Options that name a site's files, and that say what the columns of tables are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.groups import Group
+from fedwad.cli.option_groups import OptionGroup
 from fedwad.federation import Columns
 
 __all__ = ["DataFile", "Drop", "LabelColumn", "LedgerFile", "Missing", "PolicyFile", "TableOptions"]
@@ -54,7 +54,7 @@ SchemaFile = Annotated[
 
 
 @dataclass(frozen=True)
-class TableOptions(Group):
+class TableOptions(OptionGroup):
     """What the columns of tables are."""
 
     label_column: LabelColumn = None

@@ -34,9 +34,9 @@ from fedwad.errors import DataWarning, FedwadError
 from fedwad.ot import announce_compiling
 
 __all__ = [
+    "EXIT_DIFFERENT",
     "Bar",
     "command_line",
-    "errors",
     "exit_on_error",
     "make_table",
     "print_failed",
@@ -45,15 +45,20 @@ __all__ = [
     "print_text",
     "progress_bar",
     "screen",
+    "stderr",
     "use_option_names",
     "warn_small_cells",
 ]
 
-_FEW = 10
+_FEW_SAMPLES = 10
 
-#: Results for people; with --json everything but the one object goes to `errors` instead.
+#: The exit code of a command that found what it looked for: a difference, a drift, a stranger.
+EXIT_DIFFERENT = 3
+
+#: Standard output, for results; with --json it has nothing but the one object.
 screen = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+#: Standard error, for errors, progress, and what a command says about reading its files.
+stderr = Console(stderr=True, highlight=False)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,10 +76,10 @@ def exit_on_error(command: Callable[P, T]) -> Callable[P, T]:
                 return command(*args, **kwargs)
         except FedwadError as error:
             sentence = use_option_names(str(error))
-            errors.print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
+            stderr.print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            errors.print("Interrupted; no result was written.")
+            stderr.print("Interrupted; no result was written.")
             raise typer.Exit(130) from None
 
     wrapper.__doc__ = _join_lines(command.__doc__)
@@ -83,12 +88,12 @@ def exit_on_error(command: Callable[P, T]) -> Callable[P, T]:
 
 def _say_compiling() -> None:
     """Say on a terminal why the first run on a machine takes longer."""
-    if errors.is_terminal:
-        errors.print("Compiling for this machine: some seconds, once. (fedwad warm-up)")
+    if stderr.is_terminal:
+        stderr.print("Compiling for this machine: some seconds, once. (fedwad warm-up)")
 
 
 def use_option_names(sentence: str) -> str:
-    """Return advice of the library with the options of the command line that follow it.
+    """Return a sentence of the library with options of the command line instead of keywords.
 
     >>> use_option_names("Column 'ca' has no values; drop it (drop: ca, 'last name').")
     "Column 'ca' has no values; drop it (--drop ca --drop 'last name')."
@@ -109,7 +114,7 @@ def _join_lines(text: str | None) -> str:
 
 
 def print_failed(name: str, reason: str) -> None:
-    """Say that the result is without this site, and why, in its own words."""
+    """Say that the result lacks this site, and the reason that the site gave."""
     line = Text.assemble((f"Without {to_printable(name)}:", "bold"), f" {to_printable(reason)}")
     screen.print(line, soft_wrap=True)
 
@@ -136,7 +141,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 class Bar:
-    """A bar that follows the steps of an algorithm, or repeats the last line of an engine."""
+    """A bar that shows the steps of an algorithm, or the last line of progress of an engine."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task = progress, task
@@ -159,9 +164,9 @@ def progress_bar(title: str) -> Iterator[Bar]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=errors,
+        console=stderr,
         transient=True,
-        disable=not errors.is_terminal,
+        disable=not stderr.is_terminal,
     ) as progress:
         yield Bar(progress, progress.add_task(title, total=None))
 
@@ -175,8 +180,11 @@ def make_table(*titles: str, left: Collection[str] = (), no_wrap: bool = False) 
 
 
 def warn_small_cells(min_cell_size: int | None, method: str) -> None:
-    """Print a warning if a number that was sent stands for few samples."""
-    if min_cell_size is None or min_cell_size >= _FEW:
+    """Print a warning if a number that was sent stands for few samples.
+
+    `method` is that of a distance or matrix, or else "coreset" or "embed".
+    """
+    if min_cell_size is None or min_cell_size >= _FEW_SAMPLES:
         return
     what = (
         "single samples were sent as they are"
@@ -184,14 +192,16 @@ def warn_small_cells(min_cell_size: int | None, method: str) -> None:
         else f"some numbers that were sent stand for only {min_cell_size} samples"
     )
     if method == "summary":
-        advice = f"A site with fewer than {_FEW} samples has one cell; a policy can refuse that."
+        advice = (
+            f"A site with fewer than {_FEW_SAMPLES} samples has one cell; a policy can refuse that."
+        )
     elif method == "coreset":
-        advice = "With real sites a policy keeps cells of few samples closed."
+        advice = "At a real site the policy can refuse cells of few samples."
     elif method == "embed":
         advice = "With real sites take a smaller --support; a policy can refuse small cells."
     else:
         advice = (
             "With real sites take a smaller --support, or --method summary, which keeps at least"
-            f" {_FEW} samples in a cell where a site has as many."
+            f" {_FEW_SAMPLES} samples in a cell where a site has as many."
         )
     print_text(f"Warning: {what}. {advice}")

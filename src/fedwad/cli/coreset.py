@@ -24,14 +24,14 @@ from fedwad.cli.console import (
     screen,
     warn_small_cells,
 )
-from fedwad.cli.engine import EngineOptions
-from fedwad.cli.groups import (
+from fedwad.cli.engine import ResumableEngineOptions
+from fedwad.cli.option_groups import (
     ImageShape,
     MethodOptions,
     Output,
     Seed,
     Sources,
-    expand_groups,
+    expand_option_groups,
     parse_image_shape,
 )
 from fedwad.cli.scales import warn_dominant_variance
@@ -51,28 +51,28 @@ class CoresetOptions(MethodOptions):
     methods: ClassVar[Any] = CORESET_METHODS
 
     def keywords_of(self, method: str) -> dict[str, Any]:
-        """Return the keywords for another method: those of the given options that it takes.
+        """Return the keywords for a method of --against: those of the given options that it has.
 
         Weights are left at their default, so that coresets are comparable.
         """
-        methods = {one.name: one for one in CORESET_METHODS}
+        methods = {each.name: each for each in CORESET_METHODS}
         names = methods[check_choice(method, "--against", list(methods))].option_names()
         given = {k: v for k, v in self.given.items() if k in names and k != "weights"}
         return {"method": method, **given}
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def coreset(
     files: Sources,
     options: CoresetOptions,
     tables: TableOptions,
     output: Output,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     size: Annotated[int, typer.Option(help="Number of points.")] = 10,
     against: Annotated[
         list[str] | None,
-        typer.Option(help="Also learn one by this method, to compare; may be repeated."),
+        typer.Option(help="Also compute a coreset by this method, to compare; may be repeated."),
     ] = None,
     shape: ImageShape = None,
     seed: Seed = 0,
@@ -87,19 +87,19 @@ def coreset(
     exchanged, and its size is reported.
     """
     output.check(files)
-    image = parse_image_shape(shape)
+    image_shape = parse_image_shape(shape)
     shared = {"size": size, "seed": seed}
     others: Results = {}
     data: dict[str, Dataset] = {}
     with progress_bar("Asking the sites") as bar:
-        if engine_options.used:
+        if engine_options.uses_engine:
             if against:
                 raise InputError(
                     "--against is for runs in this process; take one method at a time."
                 )
             keywords = shared | options.keywords()
-            outcome = engine_options.run("coreset", files, keywords, tables.columns, bar.line)
-            result = fedwad.CoresetResult.from_dict(outcome)
+            content = engine_options.run("coreset", files, keywords, tables.columns, bar.line)
+            result = fedwad.CoresetResult.from_dict(content)
         else:
             data = read_files(find_files(files), tables.columns)
             with engine_options.local(data) as fed:
@@ -109,8 +109,8 @@ def coreset(
     if plot is not None:
         from fedwad.report import coreset_picture
 
-        coreset_picture({result.method: result} | others, plot, shape=image)
-    output.write(result, others=others, shape=image)
+        coreset_picture({result.method: result} | others, plot, shape=image_shape)
+    output.write(result, others=others, shape=image_shape)
     if output.as_json:
         compared = {"against": {name: one.to_dict() for name, one in others.items()}}
         print_json(result.to_dict() | (compared if others else {}))

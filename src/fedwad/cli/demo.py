@@ -19,12 +19,12 @@ from fedwad.cli.console import (
     progress_bar,
     screen,
 )
-from fedwad.cli.groups import Json, Seed, check_ending
+from fedwad.cli.option_groups import Json, Seed, check_ending
 from fedwad.cli.sites import conflict_sentences
 
 __all__ = ["demo"]
 
-#: How the table of replies calls each kind of request in a ledger.
+# Titles of the kinds of requests in the table of what left each hospital.
 _KIND_TITLES = {
     "schema": "profile",
     "encode": "schema taken",

@@ -14,9 +14,9 @@ from fedwad._matrix.api import Progress
 from fedwad._words import format_bytes
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import exit_on_error, print_json, progress_bar, screen, warn_small_cells
-from fedwad.cli.engine import EngineOptions
+from fedwad.cli.engine import ResumableEngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.groups import (
+from fedwad.cli.option_groups import (
     ClassCovariance,
     ImageShape,
     Labels,
@@ -24,7 +24,7 @@ from fedwad.cli.groups import (
     Order,
     Output,
     Seed,
-    expand_groups,
+    expand_option_groups,
     parse_image_shape,
 )
 from fedwad.cli.private import PrivacyOptions
@@ -37,7 +37,7 @@ from fedwad.methods import DISTANCE_METHODS, FedWaD
 __all__ = ["DistanceOptions", "distance"]
 
 
-#: A result, the data of both sites if they are here, and the exact distance if it is wanted.
+#: A result, the data of both sites if they are in this process, and the exact distance for --exact.
 Answer = tuple[fedwad.DistanceResult, dict[str, Dataset], float | None]
 
 
@@ -48,7 +48,7 @@ class DistanceOptions(MethodOptions):
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def distance(
     a: Annotated[
         str,
@@ -63,7 +63,7 @@ def distance(
     tables: TableOptions,
     output: Output,
     privacy: PrivacyOptions,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     p: Order = 2.0,
     labels: Labels = False,
     class_covariance: ClassCovariance = "diag",
@@ -89,7 +89,7 @@ def distance(
     distance come second.
     """
     output.check((a, b))
-    image = parse_image_shape(shape)
+    image_shape = parse_image_shape(shape)
     if explain and p != 2:
         raise InputError(f"--explain is for p = 2, and --p is {p:g}; leave one of them out.")
     keywords = options.keywords() | privacy.keywords(tables.columns.schema)
@@ -98,7 +98,7 @@ def distance(
         keywords.setdefault("reveal", "every")
     elif plot is not None:
         raise InputError(f"Method {options.method} has no rounds to plot; take --method fedwad.")
-    ask = _on_engine if engine_options.used else _in_process
+    ask = _on_engine if engine_options.uses_engine else _in_process
     result, data, exact_distance = ask((a, b), tables, engine_options, keywords, exact)
     if plot is not None:
         from fedwad.report import convergence
@@ -106,7 +106,7 @@ def distance(
         convergence(result, plot, exact=exact_distance)
     schema = schema_of(data)
     warnings = conflict_sentences(schema)
-    output.write(result, exact=exact_distance, schema=schema, shape=image, warnings=warnings)
+    output.write(result, exact=exact_distance, schema=schema, shape=image_shape, warnings=warnings)
     if output.as_json:
         print_json(_content(result, exact_distance))
     else:
@@ -114,7 +114,7 @@ def distance(
 
 
 def _content(result: fedwad.DistanceResult, exact: float | None) -> dict[str, Any]:
-    """Return what --json prints: the result, with its explanation instead of its evidence."""
+    """Return what --json prints: the result, with an explanation instead of the evidence."""
     content = result.to_dict()
     del content["evidence"]
     if result.evidence is not None:
@@ -125,21 +125,21 @@ def _content(result: fedwad.DistanceResult, exact: float | None) -> dict[str, An
 def _on_engine(
     names: tuple[str, str],
     tables: TableOptions,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     keywords: dict[str, Any],
     exact: bool,
 ) -> Answer:
     if exact:
         raise InputError("--exact needs both files in this process; leave out the engine.")
     with progress_bar("Asking both sites") as bar:
-        outcome = engine_options.run("distance", names, keywords, tables.columns, bar.line)
-    return fedwad.DistanceResult.from_dict(outcome), {}, None
+        content = engine_options.run("distance", names, keywords, tables.columns, bar.line)
+    return fedwad.DistanceResult.from_dict(content), {}, None
 
 
 def _in_process(
     paths: tuple[str, str],
     tables: TableOptions,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     keywords: dict[str, Any],
     exact: bool,
 ) -> Answer:
@@ -153,14 +153,14 @@ def _in_process(
 
         with engine_options.local(data) as fed:
             result = fedwad.distance(fed[first], fed[second], callback=show, **keywords)
-        reference = _exact(data[first], data[second], result) if exact else None
-    return result, data, reference
+        exact_distance = _exact(data[first], data[second], result) if exact else None
+    return result, data, exact_distance
 
 
 def _read(
     paths: tuple[str, str], tables: TableOptions
 ) -> tuple[dict[str, Dataset], tuple[str, str]]:
-    """Return the data by name, and the names of both sites, equal for one and the same file."""
+    """Return the data by name, and the names of both sites, which are equal for the same file."""
     first, second = map(Path, paths)
     names = paths if first.stem == second.stem else (first.stem, second.stem)
     data = read_files(dict(zip(names, paths, strict=True)), tables.columns)
@@ -168,7 +168,7 @@ def _read(
 
 
 def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
-    """Return the exact distance, which must lie in the certified interval."""
+    """Return the exact distance; CertificateError unless it lies between the certified bounds."""
     classes: Any = result.class_covariance or "ignored"
     exact = fedwad.ot.solve(mu.view(classes), nu.view(classes), result.p).distance
     if result.certified and not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
@@ -187,8 +187,8 @@ def _show(result: fedwad.DistanceResult, exact: float | None, all_columns: bool)
     for term, text in _population_rows(result):
         table.add_row(term, text)
     table.add_row("samples", f"[bold]{result.value:.6g}[/], estimated distance of these samples")
-    words = "certified bounds of that" if result.certified else "likely, without a proof"
-    table.add_row("", f"{result.lower:.6g} to {result.upper:.6g}, {words}")
+    bounds = "certified bounds of that" if result.certified else "likely, without a proof"
+    table.add_row("", f"{result.lower:.6g} to {result.upper:.6g}, {bounds}")
     for term, text in _detail_rows(result, exact):
         table.add_row(term, text)
     screen.print(table)

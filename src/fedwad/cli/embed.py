@@ -25,8 +25,8 @@ from fedwad.cli.console import (
     screen,
     warn_small_cells,
 )
-from fedwad.cli.engine import EngineOptions
-from fedwad.cli.groups import (
+from fedwad.cli.engine import ResumableEngineOptions
+from fedwad.cli.option_groups import (
     ClassCovariance,
     Labels,
     NumberOfClusters,
@@ -34,7 +34,7 @@ from fedwad.cli.groups import (
     Seed,
     Sources,
     check_clusters,
-    expand_groups,
+    expand_option_groups,
     parse_number_of_clusters,
 )
 from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
@@ -43,16 +43,16 @@ from fedwad.federation import Dataset
 
 __all__ = ["embed"]
 
-_MOST_FAILED = 10
+_MOST_FAILED = 10  # sites whose reasons are printed
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def embed(
     files: Sources,
     tables: TableOptions,
     output: Output,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     support: Annotated[int, typer.Option(help="Points of the shared support.")] = 10,
     rounds: Annotated[int, typer.Option(help="Rounds in which sites shape the support.")] = 3,
     clients_per_round: Annotated[
@@ -75,7 +75,7 @@ def embed(
     few hundred sites, `fedwad matrix` says more about each pair.
     """
     output.check(files)
-    wanted = parse_number_of_clusters(k)
+    n_clusters = parse_number_of_clusters(k)
     keywords: dict[str, Any] = {
         "support": support,
         "rounds": rounds,
@@ -86,18 +86,18 @@ def embed(
         "seed": seed,
     }
     data: dict[str, Dataset] = {}
-    found_files = {} if engine_options.connect else find_several(files, "an embedding")
-    check_clusters(wanted, found_files or files)
-    _check_nearest(nearest, tuple(found_files or files))
+    paths = {} if engine_options.connect else find_several(files, "an embedding")
+    check_clusters(n_clusters, paths or files)
+    _check_nearest(nearest, tuple(paths or files))
     with progress_bar("Asking the sites") as bar:
-        if engine_options.used:
-            outcome = engine_options.run("embed", files, keywords, tables.columns, bar.line)
-            result = fedwad.EmbeddingResult.from_dict(outcome)
+        if engine_options.uses_engine:
+            content = engine_options.run("embed", files, keywords, tables.columns, bar.line)
+            result = fedwad.EmbeddingResult.from_dict(content)
         else:
-            data = read_files(found_files, tables.columns)
+            data = read_files(paths, tables.columns)
             with engine_options.local(data) as fed:
                 result = fedwad.embed(fed, callback=bar.progress, **keywords)
-    clusters = {} if wanted is None else _cluster(result, wanted, seed)
+    clusters = {} if n_clusters is None else _cluster(result, n_clusters, seed)
     # Before files are written, since the name may be wrong.
     neighbours = [] if nearest is None else result.nearest(nearest)
     warnings = conflict_sentences(schema_of(data))
@@ -133,9 +133,9 @@ def _cluster(result: fedwad.EmbeddingResult, k: int | Literal["auto"], seed: int
 def _extra_json(
     clusters: dict[str, Any], neighbours: Sequence[EmbeddedNeighbour]
 ) -> dict[str, Any]:
-    """Return what --json adds to the result: clusters and neighbours, if they were wanted."""
-    more = {"clusters": clusters, "nearest": [vars(one) for one in neighbours]}
-    return {key: value for key, value in more.items() if value}
+    """Return what --json adds to the result: clusters and neighbours, unless they are empty."""
+    extra = {"clusters": clusters, "nearest": [vars(neighbour) for neighbour in neighbours]}
+    return {key: value for key, value in extra.items() if value}
 
 
 def _show_traffic(result: fedwad.EmbeddingResult) -> None:
@@ -162,10 +162,12 @@ def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> 
     screen.print(Text(sentence, style="bold"), soft_wrap=True)
     titles = ("cluster", "sites", "most central site", "radius", "nearest", "distance")
     table = make_table(*titles, left=("most central site",))
-    for one in groups:
-        near = ("", "") if one.nearest is None else (str(one.nearest + 1), f"{one.distance:.4g}")
-        numbers = (str(one.label + 1), str(one.size))
-        table.add_row(*numbers, escape(one.central), f"{one.radius:.4g}", *near)
+    for group in groups:
+        near = ("", "")
+        if group.nearest is not None:
+            near = (str(group.nearest + 1), f"{group.distance:.4g}")
+        numbers = (str(group.label + 1), str(group.size))
+        table.add_row(*numbers, escape(group.central), f"{group.radius:.4g}", *near)
     screen.print(table)
 
 
@@ -174,7 +176,7 @@ def _show_nearest(name: str | None, neighbours: Sequence[EmbeddedNeighbour]) -> 
         return
     title = f"nearest to {escape(name)}"
     table = make_table(title, "of points", "estimated distance", left=(title,))
-    for one in neighbours:
-        value = "" if one.value is None else f"{one.value:.4g}"
-        table.add_row(escape(one.site), f"{one.embedded:.4g}", value)
+    for neighbour in neighbours:
+        value = "" if neighbour.value is None else f"{neighbour.value:.4g}"
+        table.add_row(escape(neighbour.site), f"{neighbour.embedded:.4g}", value)
     screen.print(table)

@@ -11,21 +11,21 @@ from typing import Annotated, Any, Literal
 import typer
 
 import fedwad
-from fedwad.cli.console import errors
-from fedwad.cli.groups import Group
+from fedwad.cli.console import stderr
+from fedwad.cli.option_groups import OptionGroup
 from fedwad.cli.sites import find_files, show_schema
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Dataset, Journal, LocalFederation
 from fedwad.tables import Schema
 
-__all__ = ["Deployment", "EngineOptions"]
+__all__ = ["EngineOptions", "ResumableEngineOptions"]
 
 _PANEL = "Engines"
 
 
 @dataclass(frozen=True)
-class Deployment(Group):
+class EngineOptions(OptionGroup):
     """Where a command runs: in this process, in an engine's simulation, or on real sites."""
 
     engine: Annotated[
@@ -56,7 +56,7 @@ class Deployment(Group):
     ] = 3600.0
 
     @property
-    def used(self) -> bool:
+    def uses_engine(self) -> bool:
         """Whether the command runs on an engine."""
         return self.engine is not None or self.connect is not None
 
@@ -71,29 +71,30 @@ class Deployment(Group):
         names: Sequence[str] = (),
         resume: bool = False,
     ) -> dict[str, Any]:
-        """Run an algorithm on the engine and return its result, as `from_dict` takes it.
+        """Run an algorithm on the engine and return its result as the dict that `from_dict` takes.
 
-        A schema that the sites agreed on is printed. `sources` are names of sites, or files for a
-        simulation. `names` are the sites that take part, if not all of them.
+        `sources` are names of sites, or files for a simulation. `options` are those of a `Job`.
+        `names` are the sites that take part, if not all of them. If the sites agree on a schema,
+        it is printed.
         """
         if self.engine is None:
             raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
         files = find_files(sources) if self.connect is None else {}
         job = Job(algorithm, tuple(names or files or sources), options)
         if self.connect is None:
-            outcome = self._simulate(job, files, columns, on_progress, resume)
+            content = self._simulate(job, files, columns, on_progress, resume)
         elif columns.to_options():
             raise InputError(
                 "--label-column, --drop, --missing and --schema are for files; a site's own"
                 " settings say what its columns are."
             )
         else:
-            outcome = self._submit(job, self.connect, on_progress, resume)
-        schema = outcome.pop("agreed_schema", None)
+            content = self._submit(job, self.connect, on_progress, resume)
+        schema = content.pop("agreed_schema", None)
         if schema is not None:
             show_schema(Schema.from_dict(schema))
-        outcome.pop("kind", None)
-        return outcome
+        content.pop("kind", None)
+        return content
 
     def _simulate(
         self,
@@ -134,7 +135,7 @@ class Deployment(Group):
 
 
 @dataclass(frozen=True)
-class EngineOptions(Deployment):
+class ResumableEngineOptions(EngineOptions):
     """Where a command runs, and how an interrupted run continues."""
 
     checkpoint: Annotated[
@@ -149,17 +150,17 @@ class EngineOptions(Deployment):
         typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel="Resuming"),
     ] = False
 
-    def run(self, *job: Any, **options: Any) -> dict[str, Any]:
-        """Run an algorithm as `Deployment.run` does."""
+    def run(self, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+        """Run an algorithm as `EngineOptions.run` does; --resume continues an interrupted run."""
         if self.checkpoint is not None:
             raise InputError(
                 "--checkpoint is for runs in this process; a deployment keeps its own."
             )
-        return super().run(*job, resume=self.resume, **options)
+        return super().run(*arguments, resume=self.resume, **keywords)
 
     @contextmanager
     def local(self, data: Mapping[str, Dataset]) -> Iterator[LocalFederation | Journal]:
-        """Provide a federation of these data in this process, with a journal if one is wanted."""
+        """Provide a federation of these data in this process, with a journal for --checkpoint."""
         federation = fedwad.local(data)
         if self.checkpoint is None:
             if self.resume:
@@ -172,7 +173,7 @@ class EngineOptions(Deployment):
             try:
                 yield journal
             except KeyboardInterrupt:
-                errors.print(
+                stderr.print(
                     f"Replies are kept in {self.checkpoint};"
                     " the same command with --resume continues."
                 )

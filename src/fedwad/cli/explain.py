@@ -19,7 +19,7 @@ Explain = Annotated[
     typer.Option("--explain", help="Print each column's contribution to the squared distance."),
 ]
 
-_MAX_NAMED = 3
+_MAX_COLUMNS = 3  # without --explain
 
 
 def explanation_in_json(explanation: fedwad.Explanation) -> dict[str, Any]:
@@ -31,11 +31,11 @@ def explanation_in_json(explanation: fedwad.Explanation) -> dict[str, Any]:
 
 
 def show_explanation(explanation: fedwad.Explanation, all_columns: bool) -> None:
-    """Print the three columns that matter most, or all."""
+    """Print the three columns that matter most, or all columns."""
     if all_columns:
         _show_all(explanation)
         return
-    causes = explanation.causes[:_MAX_NAMED]
+    causes = explanation.causes[:_MAX_COLUMNS]
     if not causes or explanation.only_dependence:
         print_text(explanation.text)
         return
@@ -66,7 +66,7 @@ def _show_all(explanation: fedwad.Explanation) -> None:
             style=None if explanation.significant[index] else "dim",
         )
     screen.print(table)
-    for one in explanation.dependence:
+    for pair in explanation.dependence:
         print_text(
-            f"Correlation of {one.first} and {one.second}: {one.here:.2f} and {one.there:.2f}."
+            f"Correlation of {pair.first} and {pair.second}: {pair.here:.2f} and {pair.there:.2f}."
         )

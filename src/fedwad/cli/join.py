@@ -11,21 +11,26 @@ import fedwad
 from fedwad._matrix.newcomers import add_replies, join_options
 from fedwad._words import format_bytes
 from fedwad.cli.columns import Drop, LabelColumn, Missing
-from fedwad.cli.console import exit_on_error, print_json, print_text, progress_bar
-from fedwad.cli.engine import Deployment
+from fedwad.cli.console import (
+    EXIT_DIFFERENT,
+    exit_on_error,
+    print_json,
+    print_text,
+    progress_bar,
+)
+from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.groups import Output, expand_groups
+from fedwad.cli.option_groups import Output, expand_option_groups
 from fedwad.cli.sites import conflict_sentences, find_one_file
 from fedwad.federation import Columns, local
 
 __all__ = ["join"]
 
-_STRANGER = 3  # exit code
-_NEIGHBOURS = 3
+_NEIGHBOURS = 3  # sites that are printed as the nearest
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def join(
     new: Annotated[
         str,
@@ -37,7 +42,7 @@ def join(
         Path, typer.Option(help="A matrix saved by `fedwad matrix --save`.", show_default=False)
     ],
     output: Output,
-    deployment: Deployment,
+    engine_options: EngineOptions,
     label_column: LabelColumn = None,
     drop: Drop = None,
     missing: Missing = None,
@@ -45,48 +50,51 @@ def join(
 ) -> None:
     """Is a new site like the others? Only the new site is asked.
 
-    It is placed by its own message among the sites of a saved matrix, which has kept what they
-    sent if their policies allow it. The exit code is 3 if the new site is unlike all of them. On an
-    engine, the policy of the new site must allow its replies to be kept, too.
+    Its own messages place it among the sites of a saved matrix, which keeps what they sent if their
+    policies allow that. The exit code is 3 if the new site is unlike all of them. On an engine, the
+    policy of the new site must allow its replies to be kept, too.
     """
     output.check([new])
-    known = fedwad.MatrixResult.load(matrix)
-    schema = None if known.evidence is None else known.evidence.schema
-    agreed = "auto" if schema is not None or deployment.connect is not None else None
-    columns = Columns.of(label_column, drop, missing, agreed)
-    if deployment.used:
-        result = _on_engine(known, new, columns, deployment)
+    saved = fedwad.MatrixResult.load(matrix)
+    schema = None if saved.evidence is None else saved.evidence.schema
+    # In a simulation a table waits ("auto") for the schema of the matrix, which the job brings;
+    # without one, its columns are numbers. A real site has its own settings instead.
+    waits = schema is not None or engine_options.connect is not None
+    columns = Columns.of(label_column, drop, missing, "auto" if waits else None)
+    if engine_options.uses_engine:
+        result = _on_engine(saved, new, columns, engine_options)
     else:
         name, path = find_one_file(new)
         fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
-        result = known.add(fed[name])
+        result = saved.add(fed[name])
     name = result.sites[-1]
     placement = result.placement(name)
     output.write(result, schema=schema, newcomer=name, warnings=conflict_sentences(schema))
     if output.as_json:
-        sent = {"up": result.traffic.up, "messages": result.traffic.messages}
-        more = {"traffic": sent, "sites": list(result.sites)}
-        print_json(placement.to_dict() | more | explanation_in_json(placement.explanation))
+        traffic = {"up": result.traffic.up, "messages": result.traffic.messages}
+        extra = {"traffic": traffic, "sites": list(result.sites)}
+        print_json(placement.to_dict() | extra | explanation_in_json(placement.explanation))
     else:
         _show(placement, result, explain)
     if placement.stranger:
-        raise typer.Exit(_STRANGER)
+        raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _on_engine(
-    known: fedwad.MatrixResult, new: str, columns: Columns, deployment: Deployment
+    matrix: fedwad.MatrixResult, new: str, columns: Columns, engine_options: EngineOptions
 ) -> fedwad.MatrixResult:
     """Ask the new site on an engine, and place it here."""
-    name = new if deployment.connect is not None else find_one_file(new)[0]
+    name = new if engine_options.connect is not None else find_one_file(new)[0]
     with progress_bar(f"Asking {name}") as bar:
-        outcome = deployment.run("join", [new], join_options(known), columns, bar.line)
-    return add_replies(known, name, outcome["replies"])
+        content = engine_options.run("join", [new], join_options(matrix), columns, bar.line)
+    return add_replies(matrix, name, content["replies"])
 
 
 def _show(placement: fedwad.Placement, result: fedwad.MatrixResult, all_columns: bool) -> None:
     print_text(placement.sentence)
-    near = [f"{one.site} ({one.value:.4g})" for one in placement.nearest[:_NEIGHBOURS]]
-    print_text(f"Nearest populations: {', '.join(near)}")
+    nearest = placement.nearest[:_NEIGHBOURS]
+    names = ", ".join(f"{neighbour.site} ({neighbour.value:.4g})" for neighbour in nearest)
+    print_text(f"Nearest populations: {names}")
     if placement.stranger or all_columns:
         show_explanation(placement.explanation, all_columns)
     if not placement.tested:

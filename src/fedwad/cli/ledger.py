@@ -14,12 +14,12 @@ from rich.table import Table
 
 from fedwad._words import format_bytes
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
-from fedwad.cli.groups import Json
+from fedwad.cli.option_groups import Json
 from fedwad.federation import Entry, Ledger, read_ledger
 
 __all__ = ["show"]
 
-_LATEST = 20
+_LATEST = 20  # entries that are shown without --all
 _OUTCOMES = ("answered", "repeated", "refused", "withheld", "torn")
 
 
@@ -45,7 +45,7 @@ def show(
 
 
 def _table(entries: Sequence[Entry]) -> Table:
-    """One row for each entry, which fits into 80 columns."""
+    """A table with one row for each entry, which fits into 80 columns."""
     titles = ("when (UTC)", "request", "outcome", "sent", "smallest cell", "reply")
     table = make_table(*titles, left=(*titles[:3], "reply"), no_wrap=True)
     for entry in entries:

@@ -11,8 +11,9 @@ import typer
 import fedwad
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import exit_on_error, print_json, progress_bar
-from fedwad.cli.engine import EngineOptions
-from fedwad.cli.groups import (
+from fedwad.cli.engine import ResumableEngineOptions
+from fedwad.cli.matrix_table import heterogeneity_in_json, show_clusters, show_matrix
+from fedwad.cli.option_groups import (
     Affinity,
     ClassCovariance,
     ImageShape,
@@ -28,11 +29,10 @@ from fedwad.cli.groups import (
     Sources,
     check_clusters,
     check_ending,
-    expand_groups,
+    expand_option_groups,
     parse_image_shape,
     parse_number_of_clusters,
 )
-from fedwad.cli.matrix_table import heterogeneity_in_json, show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
 from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
@@ -49,14 +49,14 @@ class MatrixOptions(MethodOptions):
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def matrix(
     files: Sources,
     options: MatrixOptions,
     tables: TableOptions,
     output: Output,
     privacy: PrivacyOptions,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     labels: Labels = False,
     class_covariance: ClassCovariance = "diag",
     p: Order = 2.0,
@@ -80,24 +80,26 @@ def matrix(
     labels as y.
     """
     output.check(files)
-    image = parse_image_shape(shape)
-    wanted = parse_number_of_clusters(k)
+    image_shape = parse_image_shape(shape)
+    n_clusters = parse_number_of_clusters(k)
     keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     keywords |= {"test": True} if test else {}
     data: dict[str, Dataset] = {}
-    found_files = {} if engine_options.connect else find_several(files, "a matrix")
-    check_clusters(wanted, found_files or files)
+    paths = {} if engine_options.connect else find_several(files, "a matrix")
+    check_clusters(n_clusters, paths or files)
     with progress_bar("Asking the sites") as bar:
-        if engine_options.used:
-            outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
-            result = fedwad.MatrixResult.from_dict(outcome)
+        if engine_options.uses_engine:
+            content = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
+            result = fedwad.MatrixResult.from_dict(content)
         else:
-            data = read_files(found_files, tables.columns)
+            data = read_files(paths, tables.columns)
             with engine_options.local(data) as fed:
                 result = fedwad.matrix(fed, n_jobs=n_jobs, callback=bar.progress, **keywords)
-    clusters = None if wanted is None else _cluster(result, wanted, affinity, n_neighbors, seed)
-    _write(result, clusters, output, schema_of(data), image)
+    clusters = (
+        None if n_clusters is None else _cluster(result, n_clusters, affinity, n_neighbors, seed)
+    )
+    _write(result, clusters, output, schema_of(data), image_shape)
     if not output.as_json:
         warn_dominant_column(result.evidence)
 
@@ -122,9 +124,9 @@ def cluster(
 ) -> None:
     """Which sites belong together? Clusters of a saved matrix, and how stable they are."""
     check_ending(report, ".html", "--report")
-    wanted = parse_number_of_clusters(k) or "auto"
+    n_clusters = parse_number_of_clusters(k) or "auto"
     result = fedwad.MatrixResult.load(file)
-    clusters = _cluster(result, wanted, affinity, n_neighbors, seed)
+    clusters = _cluster(result, n_clusters, affinity, n_neighbors, seed)
     if plot is not None:
         from fedwad.report import eigengap
 
@@ -159,12 +161,12 @@ def _write(
     clusters: dict[str, Any] | None,
     output: Output,
     schema: fedwad.Schema | None = None,
-    image: tuple[int, ...] | None = None,
+    image_shape: tuple[int, ...] | None = None,
 ) -> None:
     """Write a matrix and its clusters to files, and print them."""
     labels = None if clusters is None else np.array(clusters["labels"])
     warnings = conflict_sentences(schema)
-    output.write(result, clusters=labels, schema=schema, shape=image, warnings=warnings)
+    output.write(result, clusters=labels, schema=schema, shape=image_shape, warnings=warnings)
     if output.as_json:
         content = result.to_dict() | heterogeneity_in_json(result)
         content.pop("kept")  # for --save

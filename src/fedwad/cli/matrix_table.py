@@ -24,7 +24,7 @@ from fedwad.report.why import why_sentences
 
 __all__ = ["heterogeneity_in_json", "show_clusters", "show_matrix"]
 
-_MAX_COLUMNS = 12
+_MAX_COLUMNS = 12  # of more sites, only the nearest and the farthest are shown
 
 Labels = NDArray[np.int64]
 
@@ -32,15 +32,15 @@ Labels = NDArray[np.int64]
 def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
     """Print the answer, all distances or each site's neighbours, and what was sent."""
     _print_answer(result)
-    labelled = result.class_covariance is not None
-    what = "Dataset distances" if labelled else f"W{result.p:g} distances"
+    has_classes = result.class_covariance is not None
+    what = "Dataset distances" if has_classes else f"W{result.p:g} distances"
     of = "their populations" if judged_sites(result) else "their samples"
-    title = f"{what} between {len(result)} sites, method {result.method}, of {of}"
-    print_text(title)
+    print_text(f"{what} between {len(result)} sites, method {result.method}, of {of}")
     columns, rows = _headings(result, clusters is not None)
-    screen.print(
-        _distances(result, columns, rows, clusters) if columns else _neighbours(result, clusters)
-    )
+    if columns:
+        screen.print(_distances(result, columns, rows, clusters))
+    else:
+        screen.print(_neighbours(result, clusters))
     if result.privacy is not None:
         guarantee = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
         print_text(f"Differential privacy: {guarantee} for the one release of each site.")
@@ -101,7 +101,8 @@ def heterogeneity_in_json(result: fedwad.MatrixResult) -> dict[str, Any]:
     }
 
 
-def _first_cells(name: str, row: int, clusters: Labels | None) -> list[str]:
+def _row_heading(name: str, row: int, clusters: Labels | None) -> list[str]:
+    """The name of a site, and the number of its cluster if there are clusters."""
     if clusters is None:
         return [escape(name)]
     number = cluster_numbers(clusters.tolist())[int(clusters[row])]
@@ -121,7 +122,7 @@ def _distances(
     for row, name in enumerate(rows):
         values = ["?" if np.isnan(value) else f"{value:.4g}" for value in distances[row]]
         values[row] = ""
-        table.add_row(*_first_cells(name, row, clusters), *values)
+        table.add_row(*_row_heading(name, row, clusters), *values)
     return table
 
 
@@ -132,7 +133,7 @@ def _neighbours(result: fedwad.MatrixResult, clusters: Labels | None) -> Table:
     for row, name in enumerate(result.sites):
         near, *_, far = result.nearest(name)
         table.add_row(
-            *_first_cells(name, row, clusters),
+            *_row_heading(name, row, clusters),
             escape(near.site),
             f"{near.value:.4g}",
             f"{near.lower:.4g} to {near.upper:.4g}",
@@ -157,26 +158,26 @@ def _notes(result: fedwad.MatrixResult) -> str:
 
 
 def _headings(
-    result: fedwad.MatrixResult, clusters: bool
+    result: fedwad.MatrixResult, has_clusters: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return headings of columns and rows that fit on the screen.
+    """Return headings of columns and rows with which the table fits on the screen.
 
-    Names of the sites come first, then numbers. No columns means that neither fits.
+    Columns are headed by the names of sites, or else by numbers. There are none if neither fits.
     """
     if len(result) > _MAX_COLUMNS:
         return (), result.sites
-    cell = max(len(f"{number:.4g}") for number in result.value.flat)
+    number_width = max(len(f"{number:.4g}") for number in result.value.flat)
     numbers = tuple(str(k + 1) for k in range(len(result)))
     numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.sites, strict=True))
     for columns, rows in ((result.sites, result.sites), (numbers, numbered)):
-        width = max(map(len, rows)) + 2 + 9 * clusters
-        if width + sum(max(len(name), cell) + 2 for name in columns) <= screen.width:
+        width = max(map(len, rows)) + 2 + 9 * has_clusters
+        if width + sum(max(len(name), number_width) + 2 for name in columns) <= screen.width:
             return columns, rows
     return (), result.sites
 
 
 def _suggestion(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> str:
-    """Return the suggested number, and why it is not that of the distances."""
+    """Return the suggested number, and if distances alone suggest another one, why not that."""
     if clusters["suggested"] == clusters["suggested_by_distance"]:
         return str(clusters["suggested"])
     sharper = "" if result.pvalue is not None else "; fedwad matrix --test tests more sharply"

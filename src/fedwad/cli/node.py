@@ -13,9 +13,9 @@ from rich.table import Table
 from fedwad._words import format_bytes
 from fedwad.cli.columns import DataFile, LedgerFile, PolicyFile, TableOptions
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
-from fedwad.cli.groups import Json, expand_groups
+from fedwad.cli.option_groups import Json, expand_option_groups
 from fedwad.cli.policy_check import (
-    UNTRIED_WARNING,
+    TRAINING_WARNING,
     Trial,
     reply_limits,
     try_requests,
@@ -28,7 +28,7 @@ __all__ = ["check"]
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def check(
     data: DataFile,
     policy: PolicyFile,
@@ -42,10 +42,10 @@ def check(
     does not change the ledger.
     """
     rules = Policy.load(policy)
-    held = load_site_data(data, rules, tables.columns)
+    site_data = load_site_data(data, rules, tables.columns)
     site_ledger = _read_ledger(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
     warning = guarantee_warning(site_ledger, rules)
-    trials = try_requests(Client(held, rules))
+    trials = try_requests(Client(site_data, rules))
     if as_json:
         print_json(
             {
@@ -96,7 +96,7 @@ def _print_refusals(trials: Sequence[Trial]) -> None:
 
 def _print_limits(policy: Policy, site_ledger: Ledger) -> None:
     if untried_kinds(policy):
-        print_text(f"Allowed and not tried: {', '.join(untried_kinds(policy))}. {UNTRIED_WARNING}")
+        print_text(f"Allowed and not tried: {', '.join(untried_kinds(policy))}. {TRAINING_WARNING}")
     for kind, most in reply_limits(policy).items():
         replies = f"{most} distinct repl{'y' if most == 1 else 'ies'}"
         print_text(f"Of {kind} at most {replies} will ever be sent; others are withheld.")

@@ -1,4 +1,4 @@
-"""`fedwad node flower` and `fedwad node flare`: answer requests as a site of an engine."""
+"""`fedwad node flower` runs a site's node, and `fedwad node flare` prepares one for FLARE."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import typer
 
 from fedwad.cli.columns import LedgerFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_text
-from fedwad.cli.groups import expand_groups
+from fedwad.cli.option_groups import expand_option_groups
 
 __all__ = ["flare", "flower"]
 
-Data = Annotated[
+DataOption = Annotated[
     Path, typer.Option(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
 ]
-PolicyFile = Annotated[Path, typer.Option(help="The policy, a .toml file.", show_default=False)]
+PolicyOption = Annotated[Path, typer.Option(help="The policy, a .toml file.", show_default=False)]
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def flower(
-    data: Data,
-    policy: PolicyFile,
+    data: DataOption,
+    policy: PolicyOption,
     tables: TableOptions,
     superlink: Annotated[
         str, typer.Option(help="Address of the SuperLink, as host:port.", show_default=False)
@@ -31,7 +31,8 @@ def flower(
     key: Annotated[
         Path,
         typer.Option(
-            help="Private key of this node; the SuperLink registers the public key.",
+            help="Private key of this node, whose public key must be registered with the"
+            " SuperLink (`flwr supernode register`).",
             show_default=False,
         ),
     ],
@@ -47,15 +48,16 @@ def flower(
     patience: Annotated[
         float,
         typer.Option(
-            help="Seconds to keep trying while the SuperLink is away or refuses.", min=0.0
+            help="Seconds to keep trying while the SuperLink does not answer or refuses this node.",
+            min=0.0,
         ),
     ] = 120.0,
 ) -> None:
     """Answer the requests of a Flower SuperLink, within the policy, until Ctrl-C.
 
     The node runs fedwad and nothing else: it never fetches an app that an analyst submits. It stays
-    in the foreground and reconnects by itself. Events are reported on standard error, and the
-    ledger records all replies.
+    in the foreground and reconnects by itself. Events are reported on standard error. The ledger
+    records each request and what became of it.
     """
     from fedwad.engines.flower.supernode import run
 
@@ -72,22 +74,25 @@ def flower(
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def flare(
     kit: Annotated[
         Path,
-        typer.Argument(help="The site's startup kit, from nvflare package.", show_default=False),
+        typer.Argument(
+            help="The site's startup kit, a folder that `nvflare package` wrote.",
+            show_default=False,
+        ),
     ],
-    data: Data,
-    policy: PolicyFile,
+    data: DataOption,
+    policy: PolicyOption,
     tables: TableOptions,
     ledger: LedgerFile = None,
 ) -> None:
     """Prepare a site's startup kit of NVIDIA FLARE to answer requests within the policy.
 
-    The command opens data, policy and ledger as the node will. It writes their paths into the kit's
-    `local` folder, with rules that jobs start nothing but fedwad, and that nobody reads files or
-    logs of the site. FLARE's own script then starts the node.
+    The command opens data, policy and ledger as the node will, and writes their paths into the
+    kit's `local` folder. It also writes rules there: jobs start nothing but fedwad, and nobody
+    reads files or logs of the site. FLARE's own script, startup/start.sh, then starts the node.
     """
     from fedwad.engines.flare.startup_kit import prepare_site
 

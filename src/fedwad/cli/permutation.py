@@ -12,28 +12,36 @@ from rich.table import Table
 import fedwad
 from fedwad._words import format_bytes
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import exit_on_error, print_json, print_text, progress_bar, screen
-from fedwad.cli.engine import EngineOptions
+from fedwad.cli.console import (
+    EXIT_DIFFERENT,
+    exit_on_error,
+    print_json,
+    print_text,
+    progress_bar,
+    screen,
+)
+from fedwad.cli.engine import ResumableEngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.groups import Json, Seed, Sources, expand_groups
+from fedwad.cli.option_groups import Json, Seed, Sources, expand_option_groups
 from fedwad.cli.sites import find_several, read_files
 from fedwad.errors import InputError
 
 __all__ = ["permutation"]
 
-_DIFFERENT = 3  # exit code
-
 Content = dict[str, Any]
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def permutation(
     files: Sources,
     tables: TableOptions,
-    engine_options: EngineOptions,
+    engine_options: ResumableEngineOptions,
     alpha: Annotated[
-        float, typer.Option(help="Level: how often a difference is found where there is none.")
+        float,
+        typer.Option(
+            help="Significance level: how often a difference is found where there is none."
+        ),
     ] = 0.05,
     blocks: Annotated[
         int | None,
@@ -54,8 +62,8 @@ def permutation(
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.05.")
     with progress_bar("Asking the sites") as bar:
-        if engine_options.used:
-            _check_blocks(blocks, 0)
+        if engine_options.uses_engine:
+            _refuse_blocks(blocks, "an engine tests all pairs")
             keywords = {"test": True, "seed": seed}
             outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
             content = _list_pairs(fedwad.MatrixResult.from_dict(outcome))
@@ -65,7 +73,7 @@ def permutation(
                 if len(data) == 2:
                     content = _test_pair([fed[name] for name in data], blocks, seed)
                 else:
-                    _check_blocks(blocks, len(data))
+                    _refuse_blocks(blocks, f"there are {len(data)}")
                     content = _list_pairs(fedwad.matrix(fed, test=True, seed=seed))
     content |= {"alpha": alpha, "different": content["pvalue"] <= alpha}
     if as_json:
@@ -73,11 +81,14 @@ def permutation(
     else:
         _show(content, explain)
     if content["different"]:
-        raise typer.Exit(_DIFFERENT)
+        raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _in_json(content: Content) -> Content:
-    """Return the content with explanations as --json prints them, for two sites at its top."""
+    """Return the content with explanations as --json prints them.
+
+    With two sites there is one explanation, which is also at the top of the content.
+    """
     pairs = [
         pair | explanation_in_json(pair["explanation"]) if "explanation" in pair else pair
         for pair in content["pairs"]
@@ -86,10 +97,9 @@ def _in_json(content: Content) -> Content:
     return content | {"pairs": pairs} | top
 
 
-def _check_blocks(blocks: int | None, count: int) -> None:
+def _refuse_blocks(blocks: int | None, reason: str) -> None:
     if blocks is not None:
-        where = f"there are {count}" if count else "an engine tests all pairs"
-        raise InputError(f"--blocks is for two sites in this process, and {where}; leave it out.")
+        raise InputError(f"--blocks is for two sites in this process, and {reason}; leave it out.")
 
 
 def _test_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
@@ -117,21 +127,21 @@ def _list_pairs(result: fedwad.MatrixResult) -> Content:
         for j in range(i)
     ]
     pairs.sort(key=lambda pair: math.inf if pair["pvalue"] is None else pair["pvalue"])
-    kept = {name: content[name] for name in ("sites", "seed", "traffic", "failed")}
-    return kept | {"pvalue": pairs[0]["pvalue"], "pairs": pairs}
+    common = {name: content[name] for name in ("sites", "seed", "traffic", "failed")}
+    return common | {"pvalue": pairs[0]["pvalue"], "pairs": pairs}
 
 
 def _show_pairs(content: Content, explain: bool) -> None:
     """Print why pairs differ, and how many pairs were tested."""
-    several = len(content["pairs"]) > 1
-    tested = [pair for pair in content["pairs"] if pair["pvalue"] is not None]
-    for pair in tested:
+    has_several = len(content["pairs"]) > 1
+    tested_pairs = [pair for pair in content["pairs"] if pair["pvalue"] is not None]
+    for pair in tested_pairs:
         if "explanation" in pair and (explain or pair["pvalue"] <= content["alpha"]):
-            if several:
+            if has_several:
                 screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
             show_explanation(pair["explanation"], explain)
-    if several:
-        print_text(f"P-values are adjusted for {len(tested)} pairs (Holm).")
+    if has_several:
+        print_text(f"P-values are adjusted for {len(tested_pairs)} pairs (Holm).")
 
 
 def _show(content: Content, explain: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
-from fedwad.cli.groups import Json, Seed
+from fedwad.cli.option_groups import Json, Seed
 from fedwad.errors import InputError
 from fedwad.privacy import FeasibilityReport
 from fedwad.privacy import plan as simulate_releases
@@ -16,9 +16,9 @@ from fedwad.tables import Schema
 
 __all__ = ["plan"]
 
-# A clip norm of at least so many typical norms makes releases worse than their simulation.
+# With a clip norm of at least so many typical norms, releases are worse than the simulated ones.
 _OPTIMISTIC_CLIP_NORM = 5.0
-# If more than this share of the samples is clipped, distances are visibly too small.
+# If more than this fraction of the samples is clipped, distances are visibly too small.
 _MAX_CLIPPED = 0.02
 _VERDICT_SENTENCES = {
     "feasible": "Feasible at your n and d.",

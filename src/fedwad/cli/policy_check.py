@@ -29,9 +29,9 @@ from fedwad.ot import Measure
 from fedwad.privacy import DP
 from fedwad.tables import agree
 
-__all__ = ["UNTRIED_WARNING", "Trial", "reply_limits", "try_requests", "untried_kinds"]
+__all__ = ["TRAINING_WARNING", "Trial", "reply_limits", "try_requests", "untried_kinds"]
 
-UNTRIED_WARNING = (
+TRAINING_WARNING = (
     "What the weights of a trained network reveal about your records is not limited: a server that"
     " chooses the weights can read records from one update, or by counting right answers. Allow it"
     " only to a server to which you would show your data; fedwad audit --method training shows"

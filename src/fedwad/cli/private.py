@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedwad.cli.groups import Group
+from fedwad.cli.option_groups import OptionGroup
 from fedwad.errors import InputError
 from fedwad.privacy import DP
 from fedwad.tables import Schema
@@ -18,7 +18,7 @@ _PANEL = "Differential privacy"
 
 
 @dataclass(frozen=True)
-class PrivacyOptions(Group):
+class PrivacyOptions(OptionGroup):
     """The guarantee to ask for."""
 
     epsilon: Annotated[
@@ -46,7 +46,6 @@ class PrivacyOptions(Group):
             rich_help_panel=_PANEL,
         ),
     ] = None
-
     centre: Annotated[
         str | None,
         typer.Option(
@@ -59,15 +58,16 @@ class PrivacyOptions(Group):
     ] = None
 
     def keywords(self, schema: Any = None) -> dict[str, Any]:
-        """Return the option `privacy` of a distance or matrix; empty if none was asked for.
+        """Return the keyword `privacy` of a distance or matrix; no keyword without --epsilon.
 
-        A schema that was read from a file is public, and gives the clip norm and the centre
+        A schema that was read from a file counts as public. It gives the clip norm and the centre
         where they are left out.
         """
+        public_schema = schema if isinstance(schema, Schema) else None
         if self.epsilon is None:
             self._refuse_without_epsilon()
             return {}
-        if self.clip_norm is None and not isinstance(schema, Schema):
+        if self.clip_norm is None and public_schema is None:
             raise InputError(
                 "--epsilon needs --clip-norm, the largest norm of a sample, or a --schema file that"
                 " gives one; choose it from public knowledge."
@@ -78,12 +78,11 @@ class PrivacyOptions(Group):
             clip_norm=self.clip_norm,
             centre=_parse_centre(self.centre),
         )
-        given = schema if isinstance(schema, Schema) else None
-        return {"privacy": guarantee.completed(given).to_dict()}
+        return {"privacy": guarantee.completed(public_schema).to_dict()}
 
     def _refuse_without_epsilon(self) -> None:
-        given = {"--clip-norm": self.clip_norm, "--delta": self.delta, "--centre": self.centre}
-        for name, value in given.items():
+        values = {"--clip-norm": self.clip_norm, "--delta": self.delta, "--centre": self.centre}
+        for name, value in values.items():
             if value is not None:
                 raise InputError(f"{name} belongs to differential privacy; add --epsilon.")
 

@@ -1,4 +1,4 @@
-"""`fedwad reference SITE`: keep what a site's data are like, to watch for drift."""
+"""`fedwad reference SITE`: write a reference of a site's data, to watch for drift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 import fedwad
 from fedwad.cli.columns import LedgerFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_json, print_text
-from fedwad.cli.groups import Json, Seed, check_ending, expand_groups
+from fedwad.cli.option_groups import Json, Seed, check_ending, expand_option_groups
 from fedwad.cli.sites import find_one_file, show_conflicts
 from fedwad.errors import InputError
 from fedwad.federation import AgreedFederation, LocalFederation, Site, ensure_schema, open_client
@@ -19,7 +19,7 @@ __all__ = ["reference"]
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def reference(
     site: Annotated[
         str,
@@ -51,25 +51,25 @@ def reference(
         raise InputError("--ledger was given without --policy; give both, or neither.")
     name, path = find_one_file(site)
     if policy is None:
-        made = fedwad.Reference.from_data(path, name, seed=seed, **tables.columns.to_options())
+        result = fedwad.Reference.from_data(path, name, seed=seed, **tables.columns.to_options())
     else:
-        made = fedwad.Reference.from_data(_site(path, policy, ledger, tables), seed=seed)
-    made.save(out)
-    if made.schema is not None:
-        show_conflicts(made.schema)
+        result = fedwad.Reference.from_data(_site(path, policy, ledger, tables), seed=seed)
+    result.save(out)
+    if result.schema is not None:
+        show_conflicts(result.schema)
     if as_json:
-        print_json({"site": made.site, "out": str(out), "digest": made.digest})
+        print_json({"site": result.site, "out": str(out), "digest": result.digest})
         return
-    print_text(f"Wrote {made!r} to {out}; it has no rows.")
+    print_text(f"Wrote {result!r} to {out}; it has no rows.")
     print_text(f"Next: fedwad watch NEW --reference {out} --history log.jsonl")
 
 
 def _site(path: Path, policy: Path, ledger: Path | None, tables: TableOptions) -> Site:
-    """Return the site behind its policy and ledger, with its table encoded."""
+    """Return the site behind its policy and ledger, with a schema that fits later tables too."""
     client = open_client(path, policy, ledger, **tables.columns.to_options())
     name = client.policy.name or path.stem
-    alone = LocalFederation({name: client})
-    agreed = ensure_schema(alone)
-    if isinstance(agreed, AgreedFederation):
-        return AgreedFederation(alone, agreed.schema.for_new_data(), [name])[name]
+    federation = LocalFederation({name: client})
+    prepared = ensure_schema(federation)
+    if isinstance(prepared, AgreedFederation):
+        return AgreedFederation(federation, prepared.schema.for_new_data(), [name])[name]
     return LocalFederation({name: client}, client.data.features, client.data.schema)[name]

@@ -9,14 +9,14 @@ import typer
 
 from fedwad._matrix.api import Progress as Step
 from fedwad.cli.console import (
-    errors,
     exit_on_error,
     print_json,
     print_text,
     progress_bar,
     screen,
+    stderr,
 )
-from fedwad.cli.groups import Json
+from fedwad.cli.option_groups import Json
 from fedwad.experiments import NAMES, Outcome, Progress, experiment
 from fedwad.experiments import reproduce as run_experiment
 
@@ -32,7 +32,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Smaller and fewer settings, for a first impression.")
     ] = False,
     out: Annotated[
-        Path, typer.Option("--out", help="Folder of results, a folder in it each.")
+        Path, typer.Option("--out", help="Folder of results, with a folder for each experiment.")
     ] = Path("results"),
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget what an earlier run has measured.")
@@ -45,14 +45,14 @@ def reproduce(
     from the folder that FEDWAD_DATA names, or are downloaded.
     """
     names = NAMES if name == "all" else (name,)
-    for wanted in names:
-        experiment(wanted)  # refuse an unknown name before anything runs
+    for each in names:
+        experiment(each)  # refuse an unknown name before anything runs
     outcomes = []
-    for wanted in names:
+    for each in names:
         try:
-            outcome = _run(wanted, out, quick, fresh)
+            outcome = _run(each, out, quick, fresh)
         except KeyboardInterrupt:
-            errors.print(
+            stderr.print(
                 "Interrupted; what was measured is kept, and the same command continues from there."
             )
             raise typer.Exit(130) from None

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from fedwad.cli.columns import Drop, LabelColumn, Missing
-from fedwad.cli.console import errors, exit_on_error, print_json, print_text, progress_bar
-from fedwad.cli.engine import Deployment
-from fedwad.cli.groups import Json, Sources, check_ending, expand_groups
+from fedwad.cli.console import exit_on_error, print_json, print_text, progress_bar, stderr
+from fedwad.cli.engine import EngineOptions
+from fedwad.cli.option_groups import Json, Sources, check_ending, expand_option_groups
 from fedwad.cli.sites import find_files, show_conflicts
 from fedwad.errors import InputError
 from fedwad.federation import Columns, private_schema_of_tables, read_raw, schema_of_tables
@@ -25,10 +25,10 @@ _PRIVACY = "Differential privacy"
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def schema(
     files: Sources,
-    deployment: Deployment,
+    engine_options: EngineOptions,
     out: Annotated[
         Path | None, typer.Option(help="Write the schema to this .toml file.", show_default=False)
     ] = None,
@@ -59,29 +59,29 @@ def schema(
     """How are the columns of the sites' tables encoded?
 
     The sites agree on a schema through one message each. It is a file to read, edit and keep:
-    `--schema FILE` of the other commands takes it. Conflicts between the sites are printed as
-    warnings. With --epsilon, each site makes one noisy release instead.
+    other commands take it as `--schema FILE`. Conflicts between the sites are printed as warnings.
+    With --epsilon, each site makes one noisy release instead.
     """
     check_ending(out, ".toml", "--out")
     columns = Columns.of(label_column, drop, missing, _choose_schema(epsilon, draft))
-    if deployment.used:
+    if engine_options.uses_engine:
         options = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
-        found = _on_engine(files, columns, options, deployment)
+        result = _on_engine(files, columns, options, engine_options)
     else:
-        found = _in_process(find_files(files), columns, epsilon, delta)
+        result = _in_process(find_files(files), columns, epsilon, delta)
     if out is not None:
-        found.save(out)
+        result.save(out)
     if as_json:
-        print_json(_content(found))
+        print_json(_content(result))
     else:
-        print_text(repr(found))
-    show_conflicts(found)
+        print_text(repr(result))
+    show_conflicts(result)
     if out is not None:
-        errors.print(f"Schema: {out}", markup=False)
+        stderr.print(f"Schema: {out}", markup=False)
 
 
 def _choose_schema(epsilon: float | None, draft: Path | None) -> Path | str:
-    """Return the schema by which tables are read: the draft of a private one."""
+    """Return the option `schema` with which tables are read: the draft of a private schema."""
     if epsilon is None and draft is None:
         return "auto"
     if draft is None:
@@ -103,22 +103,23 @@ def _in_process(
 
 
 def _on_engine(
-    files: list[str], columns: Columns, options: dict[str, Any], deployment: Deployment
+    files: list[str], columns: Columns, options: dict[str, Any], engine_options: EngineOptions
 ) -> Schema:
     if options and isinstance(columns.schema, Schema):
         check_draft(columns.schema)
         options["draft"] = columns.schema.to_toml()
-        if deployment.connect is not None:
+        if engine_options.connect is not None:
             columns = replace(columns, schema="auto", schema_path="")
     with progress_bar("Asking the sites") as bar:
-        return Schema.from_dict(deployment.run("schema", files, options, columns, bar.line))
+        return Schema.from_dict(engine_options.run("schema", files, options, columns, bar.line))
 
 
-def _content(found: Schema) -> dict[str, object]:
+def _content(schema: Schema) -> dict[str, object]:
+    """Return what --json prints."""
     return {
-        **found.to_dict(),
+        **schema.to_dict(),
         "columns": [
             {"name": c.name, "kind": c.kind, "becomes": c.becomes, "encoded": list(c.encoded_names)}
-            for c in found.columns
+            for c in schema.columns
         ],
     }

@@ -1,4 +1,4 @@
-"""From names on the command line to the data of sites."""
+"""From the files and folders on the command line to the data of sites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedwad._words import to_printable
-from fedwad.cli.console import errors, use_option_names
+from fedwad.cli.console import stderr, use_option_names
 from fedwad.errors import InputError
 from fedwad.federation import (
     FORMATS,
@@ -44,14 +44,17 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
     A source is a file, a folder of readable files, or a pattern. A site is named after its file
     without ending; files of the same name are named by their paths.
     """
-    found = [path for source in sources for path in _files_of(source)]
-    different = list({path.resolve(): path for path in found}.values())
-    stems = Counter(map(_stem, different))
-    return {_stem(path) if stems[_stem(path)] == 1 else str(path): path for path in different}
+    paths = [path for source in sources for path in _files_of(source)]
+    distinct = list({path.resolve(): path for path in paths}.values())
+    stems = Counter(map(_stem, distinct))
+    return {_stem(path) if stems[_stem(path)] == 1 else str(path): path for path in distinct}
 
 
-def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
-    """Return files by the name of their site; InputError unless they are at least two."""
+def find_several(sources: Sequence[str], purpose: str) -> dict[str, Path]:
+    """Return files by the name of their site; InputError unless they are at least two.
+
+    `purpose` is what needs several files, such as "a matrix", for that error.
+    """
     files = find_files(sources)
     if len(files) < 2:
         (path,) = files.values()
@@ -59,7 +62,7 @@ def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
         repeated = sum(len(_files_of(source)) for source in sources) > 1
         problem = f"The file {path} came more than once" if repeated else f"Only {path} came"
         raise InputError(
-            f"{problem}; {what} needs at least two different files, one for each site."
+            f"{problem}; {purpose} needs at least two different files, one for each site."
         )
     return files
 
@@ -87,16 +90,16 @@ def _files_of(source: str) -> list[Path]:
         if not matches:
             raise InputError(f"No file matches {source}; check the pattern.")
         return matches
-    plain = not path.suffix and len(path.parts) == 1
-    site = ", or add --engine and --connect if it is a site" if plain else ""
-    raise InputError(f"There is no file or folder {source}; check the path{site}.")
+    may_be_site = not path.suffix and len(path.parts) == 1
+    hint = ", or add --engine and --connect if it is a site" if may_be_site else ""
+    raise InputError(f"There is no file or folder {source}; check the path{hint}.")
 
 
 def _files_in(folder: Path) -> list[Path]:
-    inside = sorted(file for file in folder.iterdir() if is_readable(file))
-    if not inside:
+    files = sorted(file for file in folder.iterdir() if is_readable(file))
+    if not files:
         raise InputError(f"The folder {folder} has no files that end in {' '.join(FORMATS)}.")
-    return inside
+    return files
 
 
 def _is_pattern(source: str) -> bool:
@@ -106,54 +109,47 @@ def _is_pattern(source: str) -> bool:
 def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, Dataset]:
     """Return the data of these files, encoded by one schema if they are tables.
 
-    A schema that the sites agree on is summarised on standard error, with its conflicts. Where a
-    table does not fit a given schema, there is a warning too.
+    The function prints to standard error: a schema that the sites agree on, its conflicts, and a
+    warning where a table does not fit a given schema.
     """
-    held = {name: read_raw(path, columns=columns) for name, path in files.items()}
-    tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
+    raw = {name: read_raw(path, columns=columns) for name, path in files.items()}
+    tables = {name: data for name, data in raw.items() if isinstance(data, RawTable)}
     for note in [note for data in tables.values() for note in data.table.notes]:
-        errors.print(f"Warning: {note}", soft_wrap=True, markup=False)
+        stderr.print(f"Warning: {note}", soft_wrap=True, markup=False)
     schema = columns.schema
     if schema == "auto":
-        schema = _agree_on_schema(held, columns)
+        schema = None
+        if tables and len(tables) == len(raw):  # no site has an array
+            schema = schema_of_tables(tables, columns)
+            show_schema(schema)
     elif schema is not None:
         schema = schema_with_conflicts(schema, tables)
         show_conflicts(schema)
-    return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
-
-
-def _agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema | None:
-    """Return the schema that tables agree on; None if some of the data are arrays."""
-    tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
-    if len(tables) < len(held) or not tables:
-        return None
-    schema = schema_of_tables(tables, columns)
-    show_schema(schema)
-    return schema
+    return align_columns({name: as_dataset(data, schema) for name, data in raw.items()})
 
 
 def show_schema(schema: Schema) -> None:
     """Print what a schema does in a few lines, and a warning for each conflict."""
     for line in schema.description_lines():
-        errors.print(to_printable(line), soft_wrap=True, markup=False)
+        stderr.print(to_printable(line), soft_wrap=True, markup=False)
     show_conflicts(schema)
 
 
 def schema_of(data: Mapping[str, Dataset]) -> Schema | None:
     """Return the schema that encoded these data, if one did."""
-    return next((one.schema for one in data.values()), None)
+    return next((dataset.schema for dataset in data.values()), None)
 
 
 def conflict_sentences(schema: Schema | None) -> list[str]:
-    """Return the sentences that `show_conflicts` prints, for a page."""
-    found = () if schema is None else schema.conflicts
-    return [use_option_names(to_printable(conflict.sentence)) for conflict in found]
+    """Return a sentence for each conflict, with options of the command line."""
+    conflicts = () if schema is None else schema.conflicts
+    return [use_option_names(to_printable(conflict.sentence)) for conflict in conflicts]
 
 
 def show_conflicts(schema: Schema) -> None:
-    """Print a warning for each conflict."""
-    for conflict in schema.conflicts[:_MOST_WARNINGS]:
-        sentence = use_option_names(to_printable(conflict.sentence))
-        errors.print(f"Warning: {sentence}", soft_wrap=True, markup=False)
-    if len(schema.conflicts) > _MOST_WARNINGS:
-        errors.print(f"Warning: {len(schema.conflicts) - _MOST_WARNINGS} more conflicts.")
+    """Print a warning for each conflict, for at most ten of them."""
+    sentences = conflict_sentences(schema)
+    for sentence in sentences[:_MOST_WARNINGS]:
+        stderr.print(f"Warning: {sentence}", soft_wrap=True, markup=False)
+    if len(sentences) > _MOST_WARNINGS:
+        stderr.print(f"Warning: {len(sentences) - _MOST_WARNINGS} more conflicts.")

@@ -26,8 +26,8 @@ from fedwad.cli.console import (
     progress_bar,
     screen,
 )
-from fedwad.cli.engine import Deployment
-from fedwad.cli.groups import Json, Report, check_ending, expand_groups
+from fedwad.cli.engine import EngineOptions
+from fedwad.cli.option_groups import Json, Report, check_ending, expand_option_groups
 from fedwad.errors import InputError
 from fedwad.learning import TrainingOptions, TrainingResult
 
@@ -39,11 +39,11 @@ ClusterCount = int | Literal["auto"] | None
 
 
 @exit_on_error
-@expand_groups
+@expand_option_groups
 def train(
     training: TrainingArguments,
     tables: TableOptions,
-    deployment: Deployment,
+    engine_options: EngineOptions,
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -75,21 +75,21 @@ def train(
     """
     _check_outputs(save, report)
     sources = _sources(files, data)
-    wanted = _number_of_clusters(clusters)
+    n_clusters = _parse_n_clusters(clusters)
     options, columns = training.options, tables.columns
     with progress_bar("Asking the sites") as bar:
-        if deployment.used:
-            runner: Runner = EngineRunner(sources, columns, bar, deployment)
+        if engine_options.uses_engine:
+            runner: Runner = EngineRunner(sources, columns, bar, engine_options)
         else:
             runner = LocalRunner(sources, columns, bar)
-        results = _compare(runner, options, wanted)
+        results = _compare(runner, options, n_clusters)
     _write(results, save, report)
     if as_json:
         print_json(
             {key.replace(" ", "_"): _without_weights(result) for key, result in results.items()}
         )
     else:
-        _show(results, wanted)
+        _show(results, n_clusters)
         print_path("Models", save)
         print_path("Report", report)
 
@@ -109,7 +109,7 @@ def _check_outputs(save: Path | None, report: Path | None) -> None:
         )
 
 
-def _number_of_clusters(k: str) -> ClusterCount:
+def _parse_n_clusters(k: str) -> ClusterCount:
     if k in ("auto", "none"):
         return "auto" if k == "auto" else None
     if not k.isdecimal() or int(k) < 1:
@@ -118,14 +118,14 @@ def _number_of_clusters(k: str) -> ClusterCount:
 
 
 def _compare(
-    runner: Runner, options: TrainingOptions, wanted: ClusterCount
+    runner: Runner, options: TrainingOptions, n_clusters: ClusterCount
 ) -> dict[str, TrainingResult]:
     """Train on all sites together and, if there are clusters, inside each."""
     results = {_ALL_SITES: runner.train(options)}
-    if wanted is None:
+    if n_clusters is None:
         return results
     matrix = runner.matrix(options.seed)
-    k = matrix.suggest().k if wanted == "auto" else wanted
+    k = matrix.suggest().k if n_clusters == "auto" else n_clusters
     if k > 1:
         labels = matrix.cluster(k, "kernel", seed=options.seed)
         groups = {name: int(label) for name, label in zip(matrix.sites, labels, strict=True)}
@@ -166,7 +166,7 @@ def _without_weights(result: TrainingResult) -> dict[str, Any]:
     return {key: value for key, value in result.to_dict().items() if key != "weights"}
 
 
-def _show(results: Mapping[str, TrainingResult], wanted: ClusterCount) -> None:
+def _show(results: Mapping[str, TrainingResult], n_clusters: ClusterCount) -> None:
     first = results[_ALL_SITES]
     print_text(
         f"{first.algorithm}, model {first.model}, {first.rounds} rounds, {len(first.sites)} sites"
@@ -174,7 +174,7 @@ def _show(results: Mapping[str, TrainingResult], wanted: ClusterCount) -> None:
     screen.print(_table(results))
     if _IN_CLUSTERS in results:
         _show_clusters(results[_IN_CLUSTERS])
-    elif wanted is not None:
+    elif n_clusters is not None:
         print_text("The distances suggest one cluster: all sites learn together.")
     for result in results.values():
         for name, reason in result.failed.items():

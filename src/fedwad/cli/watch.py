@@ -13,6 +13,7 @@ from fedwad._drift.prometheus import metrics
 from fedwad._files import write_atomically
 from fedwad.cli.columns import Drop, LabelColumn, Missing
 from fedwad.cli.console import (
+    EXIT_DIFFERENT,
     command_line,
     exit_on_error,
     print_json,
@@ -20,13 +21,11 @@ from fedwad.cli.console import (
     print_text,
 )
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.groups import Json, Report, Save, Seed, check_ending
+from fedwad.cli.option_groups import Json, Report, Save, Seed, check_ending
 from fedwad.cli.sites import find_one_file
 from fedwad.errors import InputError
 
 __all__ = ["watch"]
-
-_DRIFT = 3  # exit code
 
 
 @exit_on_error
@@ -71,17 +70,17 @@ def watch(
 ) -> None:
     """Have the data drifted since the reference was made? The exit code is 3 if so.
 
-    The new data stay here. They are encoded as the reference was. With --history the levels of all
-    comparisons with the reference sum to alpha, so repeated comparisons raise no more false alarms.
+    The new data stay here. They are encoded as the reference was. --history divides alpha between
+    all comparisons with the reference, so repeated comparisons raise no more false alarms.
     """
     check_ending(save, ".json", "--save")
     check_ending(report, ".html", "--report")
     check_ending(history, ".jsonl", "--history")
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.01.")
-    known = fedwad.Reference.load(reference)
+    saved = fedwad.Reference.load(reference)
     name, path = find_one_file(new)
-    result = known.compare(
+    result = saved.compare(
         path,
         alpha,
         name=name,
@@ -91,7 +90,7 @@ def watch(
         drop=drop or (),
         missing=missing or (),
     )
-    lines = [result.line()] if history is None else History(history, known.digest).lines
+    lines = [result.line()] if history is None else History(history, saved.digest).lines
     if save is not None:
         result.save(save)
     _draw(result, lines, plot, report)
@@ -104,12 +103,13 @@ def watch(
         _show(result, history is not None, explain)
         print_path("Report", report)
     if result.drift:
-        raise typer.Exit(_DRIFT)
+        raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _draw(
     result: fedwad.DriftResult, lines: list[Any], plot: Path | None, report: Path | None
 ) -> None:
+    """Write the picture and the report; `lines` are those of the history."""
     if plot is not None:
         from fedwad.report import drift_history
 

@@ -1,4 +1,4 @@
-"""Groups of options: declared once, shared by commands, passed to them as one object."""
+"""Groups of options that commands share; a command receives each group as one object."""
 
 from __future__ import annotations
 
@@ -19,26 +19,31 @@ __all__ = [
     "CORE_PANEL",
     "Affinity",
     "ClassCovariance",
-    "Group",
     "ImageShape",
     "Json",
     "Labels",
     "MethodOptions",
     "Neighbors",
     "NumberOfClusters",
+    "OptionGroup",
     "Order",
     "Output",
     "Report",
+    "Save",
     "Seed",
     "Sources",
+    "check_clusters",
     "check_ending",
-    "expand_groups",
+    "expand_option_groups",
     "keyword_parameter",
     "parse_image_shape",
     "parse_number_of_clusters",
 ]
 
 CORE_PANEL = "Method"
+
+#: The field of one option in each method that has it, by the name of the method.
+MethodFields = dict[str, Field[Any]]
 
 Sources = Annotated[
     list[str],
@@ -89,20 +94,24 @@ ImageShape = Annotated[
 Neighbors = Annotated[int, typer.Option(help="Neighbours of each site in the graph (knn).")]
 
 
-class Group:
-    """Options that belong together; a subclass is a dataclass with annotated fields."""
+class OptionGroup:
+    """Options that belong together.
+
+    A subclass is a dataclass with a field for each option, or has its own `parameters`.
+    """
 
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
+        """The parameters of a command from which typer makes the options of this group."""
         hints = get_type_hints(cls, include_extras=True)
-        specs = fields(cls)  # type: ignore[arg-type]
         return [
-            keyword_parameter(spec.name, hints[spec.name], _get_default(spec)) for spec in specs
+            keyword_parameter(field.name, hints[field.name], _get_default(field))
+            for field in fields(cls)  # type: ignore[arg-type]
         ]
 
 
-def _get_default(spec: Field[Any]) -> Any:
-    return inspect.Parameter.empty if spec.default is MISSING else spec.default
+def _get_default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def keyword_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -111,34 +120,37 @@ def keyword_parameter(name: str, annotation: Any, default: Any) -> inspect.Param
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter that is a group by the options of that group."""
+def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter whose type is an OptionGroup by the options of that group."""
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, tuple[type[Group], list[str]]] = {}
+    groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         group = parameter.annotation
-        if isinstance(group, type) and issubclass(group, Group):
-            inside = group.parameters()
-            groups[parameter.name] = group, [one.name for one in inside]
-            parameters += inside
+        if isinstance(group, type) and issubclass(group, OptionGroup):
+            members = group.parameters()
+            groups[parameter.name] = group, [member.name for member in members]
+            parameters += members
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> None:
-        built = {
+        objects = {
             name: group(**{option: values.pop(option) for option in options})
             for name, (group, options) in groups.items()
         }
-        command(**values, **built)
+        command(**values, **objects)
 
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
 
 
-class MethodOptions(Group):
-    """--method and the options of all methods of a command, from their option objects."""
+class MethodOptions(OptionGroup):
+    """--method, and each option that some method of the command has.
+
+    `given` are the options that the user gave. Others are None here, and the method has defaults.
+    """
 
     methods: ClassVar[Sequence[type[Method]]]
 
@@ -156,38 +168,44 @@ class MethodOptions(Group):
         text = ", ".join(f"'{method.name}' ({method.about})" for method in cls.methods)
         option = typer.Option(help=f"Choose {text}.", rich_help_panel=CORE_PANEL)
         choice = Annotated[Literal[names], option]  # type: ignore[valid-type]
-        specs: dict[str, list[tuple[type[Method], Field[Any]]]] = {}
+        fields_by_option: dict[str, MethodFields] = {}
         for method in cls.methods:
-            for spec in fields(method):
-                if spec.metadata["kind"].annotation is not None:
-                    specs.setdefault(spec.name, []).append((method, spec))
-        options = [_build_option(name, takers, cls.methods) for name, takers in specs.items()]
+            for field in fields(method):
+                if field.metadata["kind"].annotation is not None:
+                    fields_by_option.setdefault(field.name, {})[method.name] = field
+        options = [
+            _build_option(name, method_fields, len(method_fields) < len(cls.methods))
+            for name, method_fields in fields_by_option.items()
+        ]
         return [keyword_parameter("method", choice, names[0]), *options]
 
 
-def _build_option(
-    name: str, takers: Sequence[tuple[type[Method], Field[Any]]], methods: Sequence[type[Method]]
-) -> inspect.Parameter:
-    spec = takers[0][1]
-    only = ", ".join(method.name for method, _ in takers)
-    text = spec.metadata["help"] + ("" if len(takers) == len(methods) else f" ({only})")
+def _build_option(name: str, method_fields: MethodFields, names_methods: bool) -> inspect.Parameter:
+    """The parameter for one option of some methods; its help names them if `names_methods`."""
+    first = next(iter(method_fields.values()))
+    text = first.metadata["help"] + (f" ({', '.join(method_fields)})" if names_methods else "")
     flag = f"--{name.replace('_', '-')}"
     option = typer.Option(
-        flag, help=text, show_default=_format_defaults(takers), rich_help_panel=CORE_PANEL
+        flag, help=text, show_default=_format_defaults(method_fields), rich_help_panel=CORE_PANEL
     )
-    annotation: Any = spec.metadata["kind"].annotation
+    annotation: Any = first.metadata["kind"].annotation
     return keyword_parameter(name, Annotated[annotation | None, option], None)
 
 
-def _format_defaults(takers: Sequence[tuple[type[Method], Field[Any]]]) -> str | bool:
-    values = {method.name: spec.default for method, spec in takers if spec.default is not None}
+def _format_defaults(method_fields: MethodFields) -> str | bool:
+    """The default for the help, or that of each method if they differ; False if there is none."""
+    values = {
+        method: field.default
+        for method, field in method_fields.items()
+        if field.default is not None
+    }
     if len(set(values.values())) == 1:
         return str(next(iter(values.values())))
-    return ", ".join(f"{value} for {name}" for name, value in values.items()) or False
+    return ", ".join(f"{value} for {method}" for method, value in values.items()) or False
 
 
 @dataclass(frozen=True)
-class Output(Group):
+class Output(OptionGroup):
     """Where a result goes besides the screen."""
 
     save: Save = None
@@ -202,7 +220,7 @@ class Output(Group):
             raise InputError(f"--save is {self.save}, which is an input; name another file.")
 
     def write(self, result: Any, **page: Any) -> None:
-        """Save the result, and write its report with these options of `write_report`."""
+        """Write the files that were asked for; `page` are keywords of `write_report`."""
         if self.save is not None:
             result.save(self.save)
         if self.report is not None:
@@ -236,7 +254,7 @@ def check_ending(path: Path | None, ending: str, option: str) -> None:
 def check_clusters(k: int | str | None, names: Collection[str]) -> None:
     """Raise InputError for more clusters than there are sites, before the sites are asked.
 
-    A deployment that asks all its sites gives no names.
+    `names` is empty if all sites of a deployment are asked, whose number is not known here.
     """
     if names and isinstance(k, int) and k > len(names):
         raise InputError(
