@@ -20,7 +20,7 @@ __all__ = ["accept"]
 def accept(
     data: DataFile,
     policy: PolicyFile,
-    tables: TableOptions,
+    table_options: TableOptions,
     ledger: LedgerFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept without a question.")] = False,
 ) -> None:
@@ -33,7 +33,7 @@ def accept(
     path = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
     if not path.exists():
         raise InputError(f"There is no ledger {path}, so any data can be asked about.")
-    site_data = load_site_data(data, rules, tables.columns)
+    site_data = load_site_data(data, rules, table_options.columns)
     site_ledger = FileLedger(path)
     print_text(
         f"{site_ledger.queries} queries were answered about the data so far. Whoever has those"

@@ -33,7 +33,7 @@ __all__ = ["audit"]
 @expand_option_groups
 def audit(
     data: DataFile,
-    tables: TableOptions,
+    table_options: TableOptions,
     policy: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +71,7 @@ def audit(
             policy,
             method,
             seed,
-            **tables.columns.to_options(),
+            **table_options.columns.to_options(),
             callback=lambda name, done, total: bar.progress(Progress(name, done, total)),
         )
     if save is not None:

@@ -29,14 +29,16 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwad._matrix.api import Progress as Step
-from fedwad._words import to_printable
+from fedwad._words import format_bytes, to_printable
 from fedwad.errors import DataWarning, FedwadError
+from fedwad.federation import Traffic
 from fedwad.ot import announce_compiling
 
 __all__ = [
     "EXIT_DIFFERENT",
     "Bar",
     "command_line",
+    "describe_traffic",
     "exit_on_error",
     "make_table",
     "print_failed",
@@ -128,6 +130,12 @@ def print_path(title: str, path: Path | None) -> None:
     """Say where a file was written, if one was."""
     if path is not None:
         print_text(f"{title}: {path}")
+
+
+def describe_traffic(traffic: Traffic) -> str:
+    """Return what was sent, in words."""
+    sent = f"{format_bytes(traffic.up)} by the sites in {traffic.messages} messages"
+    return f"{sent}, {format_bytes(traffic.down)} to them"
 
 
 def command_line() -> str:

@@ -66,7 +66,7 @@ class CoresetOptions(MethodOptions):
 def coreset(
     files: Sources,
     options: CoresetOptions,
-    tables: TableOptions,
+    table_options: TableOptions,
     output: Output,
     engine_options: ResumableEngineOptions,
     size: Annotated[int, typer.Option(help="Number of points.")] = 10,
@@ -98,10 +98,12 @@ def coreset(
                     "--against is for runs in this process; take one method at a time."
                 )
             keywords = shared | options.keywords()
-            content = engine_options.run("coreset", files, keywords, tables.columns, bar.line)
+            content = engine_options.run(
+                "coreset", files, keywords, table_options.columns, bar.line
+            )
             result = fedwad.CoresetResult.from_dict(content)
         else:
-            data = read_files(find_files(files), tables.columns)
+            data = read_files(find_files(files), table_options.columns)
             with engine_options.local(data) as fed:
                 result = _learn(fed, shared | options.keywords(), bar)
                 for other in against or ():

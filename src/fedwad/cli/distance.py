@@ -11,9 +11,15 @@ from rich.table import Table
 
 import fedwad
 from fedwad._matrix.api import Progress
-from fedwad._words import format_bytes
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import exit_on_error, print_json, progress_bar, screen, warn_small_cells
+from fedwad.cli.console import (
+    describe_traffic,
+    exit_on_error,
+    print_json,
+    progress_bar,
+    screen,
+    warn_small_cells,
+)
 from fedwad.cli.engine import ResumableEngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
 from fedwad.cli.option_groups import (
@@ -60,7 +66,7 @@ def distance(
     ],
     b: Annotated[str, typer.Argument(help="The other site's data, or name.", show_default=False)],
     options: DistanceOptions,
-    tables: TableOptions,
+    table_options: TableOptions,
     output: Output,
     privacy: PrivacyOptions,
     engine_options: ResumableEngineOptions,
@@ -92,14 +98,14 @@ def distance(
     image_shape = parse_image_shape(shape)
     if explain and p != 2:
         raise InputError(f"--explain is for p = 2, and --p is {p:g}; leave one of them out.")
-    keywords = options.keywords() | privacy.keywords(tables.columns.schema)
+    keywords = options.keywords() | privacy.keywords(table_options.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     if options.method == FedWaD.name and (plot or output.report):
         keywords.setdefault("reveal", "every")
     elif plot is not None:
         raise InputError(f"Method {options.method} has no rounds to plot; take --method fedwad.")
     ask = _on_engine if engine_options.uses_engine else _in_process
-    result, data, exact_distance = ask((a, b), tables, engine_options, keywords, exact)
+    result, data, exact_distance = ask((a, b), table_options, engine_options, keywords, exact)
     if plot is not None:
         from fedwad.report import convergence
 
@@ -124,7 +130,7 @@ def _content(result: fedwad.DistanceResult, exact: float | None) -> dict[str, An
 
 def _on_engine(
     names: tuple[str, str],
-    tables: TableOptions,
+    table_options: TableOptions,
     engine_options: ResumableEngineOptions,
     keywords: dict[str, Any],
     exact: bool,
@@ -132,18 +138,18 @@ def _on_engine(
     if exact:
         raise InputError("--exact needs both files in this process; leave out the engine.")
     with progress_bar("Asking both sites") as bar:
-        content = engine_options.run("distance", names, keywords, tables.columns, bar.line)
+        content = engine_options.run("distance", names, keywords, table_options.columns, bar.line)
     return fedwad.DistanceResult.from_dict(content), {}, None
 
 
 def _in_process(
     paths: tuple[str, str],
-    tables: TableOptions,
+    table_options: TableOptions,
     engine_options: ResumableEngineOptions,
     keywords: dict[str, Any],
     exact: bool,
 ) -> Answer:
-    data, (first, second) = _read(paths, tables)
+    data, (first, second) = _read(paths, table_options)
     rounds = keywords.get("rounds", FedWaD.rounds)
     with progress_bar("Asking both sites") as bar:
 
@@ -158,12 +164,12 @@ def _in_process(
 
 
 def _read(
-    paths: tuple[str, str], tables: TableOptions
+    paths: tuple[str, str], table_options: TableOptions
 ) -> tuple[dict[str, Dataset], tuple[str, str]]:
     """Return the data by name, and the names of both sites, which are equal for the same file."""
     first, second = map(Path, paths)
     names = paths if first.stem == second.stem else (first.stem, second.stem)
-    data = read_files(dict(zip(names, paths, strict=True)), tables.columns)
+    data = read_files(dict(zip(names, paths, strict=True)), table_options.columns)
     return data, (names[0], names[0] if first.resolve() == second.resolve() else names[1])
 
 
@@ -226,9 +232,7 @@ def _detail_rows(result: fedwad.DistanceResult, exact: float | None) -> list[tup
         rows.append(("privacy", f"{guarantee} for the one release of each site"))
     if result.history:
         rows.append(("rounds", str(len(result.history))))
-    traffic = result.traffic
-    sent = f"{format_bytes(traffic.up)} by the sites in {traffic.messages} messages"
-    rows.append(("sent", f"{sent}, {format_bytes(traffic.down)} to them"))
+    rows.append(("sent", describe_traffic(result.traffic)))
     size = result.min_cell_size
     if size is not None:
         rows.append(("smallest cell", f"{size} sample{'s' if size > 1 else ''}"))

@@ -13,9 +13,10 @@ from rich.text import Text
 import fedwad
 from fedwad._embedding.groups import describe_clusters
 from fedwad._embedding.result import EmbeddedNeighbour
-from fedwad._words import format_bytes, pluralize
+from fedwad._words import pluralize
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import (
+    describe_traffic,
     exit_on_error,
     make_table,
     print_failed,
@@ -50,7 +51,7 @@ _MOST_FAILED = 10  # sites whose reasons are printed
 @expand_option_groups
 def embed(
     files: Sources,
-    tables: TableOptions,
+    table_options: TableOptions,
     output: Output,
     engine_options: ResumableEngineOptions,
     support: Annotated[int, typer.Option(help="Points of the shared support.")] = 10,
@@ -91,10 +92,10 @@ def embed(
     _check_nearest(nearest, tuple(paths or files))
     with progress_bar("Asking the sites") as bar:
         if engine_options.uses_engine:
-            content = engine_options.run("embed", files, keywords, tables.columns, bar.line)
+            content = engine_options.run("embed", files, keywords, table_options.columns, bar.line)
             result = fedwad.EmbeddingResult.from_dict(content)
         else:
-            data = read_files(paths, tables.columns)
+            data = read_files(paths, table_options.columns)
             with engine_options.local(data) as fed:
                 result = fedwad.embed(fed, callback=bar.progress, **keywords)
     clusters = {} if n_clusters is None else _cluster(result, n_clusters, seed)
@@ -140,11 +141,7 @@ def _extra_json(
 
 def _show_traffic(result: fedwad.EmbeddingResult) -> None:
     """Print what was sent, and which sites failed."""
-    traffic = result.traffic
-    print_text(
-        f"Sent: {format_bytes(traffic.up)} by the sites in {traffic.messages} messages,"
-        f" {format_bytes(traffic.down)} to them."
-    )
+    print_text(f"Sent: {describe_traffic(result.traffic)}.")
     for name, reason in list(result.failed.items())[:_MOST_FAILED]:
         print_failed(name, reason)
     if len(result.failed) > _MOST_FAILED:

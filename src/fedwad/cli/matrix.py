@@ -53,7 +53,7 @@ class MatrixOptions(MethodOptions):
 def matrix(
     files: Sources,
     options: MatrixOptions,
-    tables: TableOptions,
+    table_options: TableOptions,
     output: Output,
     privacy: PrivacyOptions,
     engine_options: ResumableEngineOptions,
@@ -82,7 +82,7 @@ def matrix(
     output.check(files)
     image_shape = parse_image_shape(shape)
     n_clusters = parse_number_of_clusters(k)
-    keywords = options.keywords() | privacy.keywords(tables.columns.schema)
+    keywords = options.keywords() | privacy.keywords(table_options.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     keywords |= {"test": True} if test else {}
     data: dict[str, Dataset] = {}
@@ -90,10 +90,10 @@ def matrix(
     check_clusters(n_clusters, paths or files)
     with progress_bar("Asking the sites") as bar:
         if engine_options.uses_engine:
-            content = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
+            content = engine_options.run("matrix", files, keywords, table_options.columns, bar.line)
             result = fedwad.MatrixResult.from_dict(content)
         else:
-            data = read_files(paths, tables.columns)
+            data = read_files(paths, table_options.columns)
             with engine_options.local(data) as fed:
                 result = fedwad.matrix(fed, n_jobs=n_jobs, callback=bar.progress, **keywords)
     clusters = (

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 import fedwad
-from fedwad._words import format_bytes
 from fedwad.cli.console import (
+    describe_traffic,
     make_table,
     print_failed,
     print_text,
@@ -149,11 +149,9 @@ def _notes(result: fedwad.MatrixResult) -> str:
         width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
     kind = "Certified" if result.certified else "Likely"
     cell = f"; smallest cell {result.min_cell_size}" if result.privacy is None else ""
-    traffic = result.traffic
     return (
         f"{kind} intervals have a median width of {np.median(width):.0%} of the estimate (--save,"
-        f" --report).\nSent: {format_bytes(traffic.up)} by the sites in {traffic.messages}"
-        f" messages, {format_bytes(traffic.down)} to them{cell}."
+        f" --report).\nSent: {describe_traffic(result.traffic)}{cell}."
     )
 
 

@@ -32,7 +32,7 @@ __all__ = ["check"]
 def check(
     data: DataFile,
     policy: PolicyFile,
-    tables: TableOptions,
+    table_options: TableOptions,
     ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +42,7 @@ def check(
     does not change the ledger.
     """
     rules = Policy.load(policy)
-    site_data = load_site_data(data, rules, tables.columns)
+    site_data = load_site_data(data, rules, table_options.columns)
     site_ledger = _read_ledger(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
     warning = guarantee_warning(site_ledger, rules)
     trials = try_requests(Client(site_data, rules))

@@ -24,7 +24,7 @@ PolicyOption = Annotated[Path, typer.Option(help="The policy, a .toml file.", sh
 def flower(
     data: DataOption,
     policy: PolicyOption,
-    tables: TableOptions,
+    table_options: TableOptions,
     superlink: Annotated[
         str, typer.Option(help="Address of the SuperLink, as host:port.", show_default=False)
     ],
@@ -69,7 +69,7 @@ def flower(
         root_certificates=root_certificates,
         key=key,
         patience=patience,
-        **tables.columns.to_options(),
+        **table_options.columns.to_options(),
     )
 
 
@@ -85,7 +85,7 @@ def flare(
     ],
     data: DataOption,
     policy: PolicyOption,
-    tables: TableOptions,
+    table_options: TableOptions,
     ledger: LedgerFile = None,
 ) -> None:
     """Prepare a site's startup kit of NVIDIA FLARE to answer requests within the policy.
@@ -96,5 +96,5 @@ def flare(
     """
     from fedwad.engines.flare.startup_kit import prepare_site
 
-    prepare_site(kit, data, policy, ledger, **tables.columns.to_options())
+    prepare_site(kit, data, policy, ledger, **table_options.columns.to_options())
     print_text(f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}")

@@ -35,7 +35,7 @@ Content = dict[str, Any]
 @expand_option_groups
 def permutation(
     files: Sources,
-    tables: TableOptions,
+    table_options: TableOptions,
     engine_options: ResumableEngineOptions,
     alpha: Annotated[
         float,
@@ -65,10 +65,10 @@ def permutation(
         if engine_options.uses_engine:
             _refuse_blocks(blocks, "an engine tests all pairs")
             keywords = {"test": True, "seed": seed}
-            outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
+            outcome = engine_options.run("matrix", files, keywords, table_options.columns, bar.line)
             content = _list_pairs(fedwad.MatrixResult.from_dict(outcome))
         else:
-            data = read_files(find_several(files, "a test"), tables.columns)
+            data = read_files(find_several(files, "a test"), table_options.columns)
             with engine_options.local(data) as fed:
                 if len(data) == 2:
                     content = _test_pair([fed[name] for name in data], blocks, seed)

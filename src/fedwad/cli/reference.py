@@ -25,7 +25,7 @@ def reference(
         str,
         typer.Argument(help="The site's data: .npy, .npz, .csv or .parquet.", show_default=False),
     ],
-    tables: TableOptions,
+    table_options: TableOptions,
     out: Annotated[
         Path, typer.Option(help="Write the reference to this .json file.", show_default=False)
     ],
@@ -51,9 +51,11 @@ def reference(
         raise InputError("--ledger was given without --policy; give both, or neither.")
     name, path = find_one_file(site)
     if policy is None:
-        result = fedwad.Reference.from_data(path, name, seed=seed, **tables.columns.to_options())
+        result = fedwad.Reference.from_data(
+            path, name, seed=seed, **table_options.columns.to_options()
+        )
     else:
-        result = fedwad.Reference.from_data(_site(path, policy, ledger, tables), seed=seed)
+        result = fedwad.Reference.from_data(_site(path, policy, ledger, table_options), seed=seed)
     result.save(out)
     if result.schema is not None:
         show_conflicts(result.schema)
@@ -64,9 +66,9 @@ def reference(
     print_text(f"Next: fedwad watch NEW --reference {out} --history log.jsonl")
 
 
-def _site(path: Path, policy: Path, ledger: Path | None, tables: TableOptions) -> Site:
+def _site(path: Path, policy: Path, ledger: Path | None, table_options: TableOptions) -> Site:
     """Return the site behind its policy and ledger, with a schema that fits later tables too."""
-    client = open_client(path, policy, ledger, **tables.columns.to_options())
+    client = open_client(path, policy, ledger, **table_options.columns.to_options())
     name = client.policy.name or path.stem
     federation = LocalFederation({name: client})
     prepared = ensure_schema(federation)

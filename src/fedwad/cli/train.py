@@ -42,7 +42,7 @@ ClusterCount = int | Literal["auto"] | None
 @expand_option_groups
 def train(
     training: TrainingArguments,
-    tables: TableOptions,
+    table_options: TableOptions,
     engine_options: EngineOptions,
     files: Annotated[
         list[str] | None,
@@ -76,7 +76,7 @@ def train(
     _check_outputs(save, report)
     sources = _sources(files, data)
     n_clusters = _parse_n_clusters(clusters)
-    options, columns = training.options, tables.columns
+    options, columns = training.options, table_options.columns
     with progress_bar("Asking the sites") as bar:
         if engine_options.uses_engine:
             runner: Runner = EngineRunner(sources, columns, bar, engine_options)

@@ -17,11 +17,10 @@ from fedwad.cli.console import (
     command_line,
     exit_on_error,
     print_json,
-    print_path,
     print_text,
 )
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.option_groups import Json, Report, Save, Seed, check_ending
+from fedwad.cli.option_groups import Output, Seed, check_ending, expand_option_groups
 from fedwad.cli.sites import find_one_file
 from fedwad.errors import InputError
 
@@ -29,6 +28,7 @@ __all__ = ["watch"]
 
 
 @exit_on_error
+@expand_option_groups
 def watch(
     new: Annotated[
         str, typer.Argument(help="The new data: .npy, .npz, .csv or .parquet.", show_default=False)
@@ -36,6 +36,7 @@ def watch(
     reference: Annotated[
         Path, typer.Option(help="A file of `fedwad reference`.", show_default=False)
     ],
+    output: Output,
     alpha: Annotated[
         float,
         typer.Option(
@@ -64,17 +65,13 @@ def watch(
     missing: Missing = None,
     explain: Explain = False,
     seed: Seed = 0,
-    save: Save = None,
-    report: Report = None,
-    as_json: Json = False,
 ) -> None:
     """Have the data drifted since the reference was made? The exit code is 3 if so.
 
     The new data stay here. They are encoded as the reference was. --history divides alpha between
     all comparisons with the reference, so repeated comparisons raise no more false alarms.
     """
-    check_ending(save, ".json", "--save")
-    check_ending(report, ".html", "--report")
+    output.check()
     check_ending(history, ".jsonl", "--history")
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.01.")
@@ -91,17 +88,17 @@ def watch(
         missing=missing or (),
     )
     lines = [result.line()] if history is None else History(history, saved.digest).lines
-    if save is not None:
-        result.save(save)
-    _draw(result, lines, plot, report)
+    if output.save is not None:
+        result.save(output.save)
+    _draw(result, lines, plot, output.report)
     content = _content(result)
     if prometheus is not None:
         write_atomically(prometheus, metrics(content, result.distance.sites[0], name))
-    if as_json:
+    if output.as_json:
         print_json(content)
     else:
         _show(result, history is not None, explain)
-        print_path("Report", report)
+        output.print_report()
     if result.drift:
         raise typer.Exit(EXIT_DIFFERENT)
 

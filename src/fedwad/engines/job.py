@@ -90,6 +90,9 @@ class Job:
             ) from None
 
 
+Algorithm = Callable[[Federation, Job], dict[str, Any]]
+
+
 def run(
     job: Job, federation: Federation, checkpoint: str | Path | None = None, resume: bool = False
 ) -> dict[str, Any]:
@@ -119,12 +122,13 @@ def _distance(federation: Federation, job: Job) -> dict[str, Any]:
     return distance(a, b, **job.options).to_dict()
 
 
-def _matrix(federation: Federation, job: Job) -> dict[str, Any]:
-    return matrix(federation, sites=job.clients or None, **job.options).to_dict()
+def _on_sites(function: Callable[..., Any]) -> Algorithm:
+    """The algorithm that passes the sites and the options of a job to a function."""
 
+    def algorithm(federation: Federation, job: Job) -> dict[str, Any]:
+        return dict(function(federation, sites=job.clients or None, **job.options).to_dict())
 
-def _embed(federation: Federation, job: Job) -> dict[str, Any]:
-    return embed(federation, sites=job.clients or None, **job.options).to_dict()
+    return algorithm
 
 
 def _join(federation: Federation, job: Job) -> dict[str, Any]:
@@ -139,10 +143,6 @@ def _join(federation: Federation, job: Job) -> dict[str, Any]:
         federation = with_schema(federation, Schema.from_toml(text), name)
     replies = ask_to_keep(federation, name, job.options.get("requests", ()))
     return {"replies": [reply.to_dict() for reply in replies]}
-
-
-def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
-    return coreset(federation, sites=job.clients or None, **job.options).to_dict()
 
 
 def _schema(federation: Federation, job: Job) -> dict[str, Any]:
@@ -172,12 +172,12 @@ def _check_model(model: Any) -> None:
         )
 
 
-_ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {
+_ALGORITHMS: dict[str, Algorithm] = {
     "distance": _distance,
-    "matrix": _matrix,
-    "embed": _embed,
+    "matrix": _on_sites(matrix),
+    "embed": _on_sites(embed),
     "join": _join,
-    "coreset": _coreset,
+    "coreset": _on_sites(coreset),
     "train": _train,
     "schema": _schema,
 }

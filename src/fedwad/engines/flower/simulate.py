@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,20 +94,18 @@ def _run(
                 "Flower's simulation did not start; check that flower-superlink runs here."
             )
         control = Control(folder, f"127.0.0.1:{port}", None, insecure=True)
-
-        def outcome(run: str, deadline: float) -> dict[str, Any]:
-            return _outcome_in_folder(control, run, SimulationFolder(folder), deadline, on_progress)
-
+        simulation = SimulationFolder(folder)
+        await_outcome = partial(_await_outcome_in_folder, control, simulation, on_progress)
         options = ["--federation-config", f"num-supernodes={nodes}"]
-        return run_app(control, app, timeout, outcome, options)
+        return run_app(control, app, timeout, await_outcome, options)
 
 
-def _outcome_in_folder(
+def _await_outcome_in_folder(
     control: Control,
-    run: str,
     folder: SimulationFolder,
-    deadline: float,
     on_progress: Callable[[str], None],
+    run: str,
+    deadline: float,
 ) -> dict[str, Any]:
     """Pass on the progress until the folder has the outcome; TimeoutError at the deadline."""
     finished, next_status = False, time.monotonic() + _STATUS_POLL

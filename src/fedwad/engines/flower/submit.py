@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -85,11 +86,8 @@ def submit(
         }
         app, marker = write_app(folder, settings)
         say = on_progress or (lambda _: None)
-
-        def outcome(run: str, deadline: float) -> dict[str, Any]:
-            return _outcome_in_log(control, run, LogReader(marker), deadline, say)
-
-        return run_app(control, app, timeout, outcome)
+        await_outcome = partial(_await_outcome_in_log, control, LogReader(marker), say)
+        return run_app(control, app, timeout, await_outcome)
 
 
 def job_settings(job: Job, sites: Sequence[str]) -> dict[str, str]:
@@ -147,12 +145,12 @@ def run_app(
     return result_of(outcome)
 
 
-def _outcome_in_log(
+def _await_outcome_in_log(
     control: Control,
-    run: str,
     reader: LogReader,
-    deadline: float,
     on_progress: Callable[[str], None],
+    run: str,
+    deadline: float,
 ) -> dict[str, Any]:
     """Read the log until it contains the outcome, from its start again if the stream breaks off."""
     finished = False
