@@ -31,16 +31,16 @@ def steps() -> list[dict[str, Any]]:
     import torch
 
     from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset, train
-    from fedwad.learning.local.networks import build, device
+    from fedwad.learning.local.networks import build, fastest_device
 
-    rng, where = np.random.default_rng(0), device()
+    rng, where = np.random.default_rng(0), fastest_device()
     rows = []
     for word, features, samples in (("mlp", 784, 1000), ("cnn", 3072, 100)):
         network = build(word, features, 10)
         dataset = TensorDataset.of(
             rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
         )
-        start = torch.as_tensor(network.initial(), device=where)
+        start = torch.as_tensor(network.initial_weights(), device=where)
         for count in COUNTS[where.type][word]:
             tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
             row: dict[str, Any] = {"network": word, "networks": count, "device": where.type}
@@ -70,9 +70,9 @@ def gradients() -> list[dict[str, Any]]:
 
     from fedwad.learning.local import stacks
     from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset
-    from fedwad.learning.local.networks import build, device
+    from fedwad.learning.local.networks import build, fastest_device
 
-    rng, where, samples = np.random.default_rng(0), device(), 200
+    rng, where, samples = np.random.default_rng(0), fastest_device(), 200
     cuda, threads = where.type == "cuda", torch.get_num_threads()
     torch.set_num_threads(1)
     clock = time.perf_counter if cuda else time.process_time
@@ -84,7 +84,7 @@ def gradients() -> list[dict[str, Any]]:
         dataset = TensorDataset.of(
             rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
         )
-        start = torch.as_tensor(network.initial(), device=where)
+        start = torch.as_tensor(network.initial_weights(), device=where)
         tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
         taken: dict[str, list[float]] = {"hand-written us": [], "vmap us": []}
         for name in [*taken] * 4:

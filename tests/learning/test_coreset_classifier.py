@@ -232,7 +232,8 @@ def test_names_of_features_are_kept(tmp_path):
     ):
         loaded.predict(table[["c", "b", "a"]])
     with pytest.raises(
-        InputError, match=r"feature names should match .*: X came without c and beside d, e\."
+        InputError,
+        match=r"feature names should match .*: X lacks c and has the extra columns d, e\.",
     ):
         loaded.predict(table.rename(columns={"c": "d"}).assign(e=1.0))
     assert not hasattr(model.fit(SITES), "feature_names_in_")
@@ -322,7 +323,7 @@ def test_wrong_federations(data, sentence):
 
 def test_wrong_arrays():
     model = fedwad.CoresetClassifier(size=5)
-    with pytest.raises(InputError, match="y came beside a federation"):
+    with pytest.raises(InputError, match="y is given with a federation"):
         model.fit(SITES, Y)
     with pytest.raises(InputError, match="requires y"):
         model.fit(X)

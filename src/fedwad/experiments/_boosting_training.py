@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from fedwad.experiments._authors_draws import AuthorsDraws, authors_draws
 from fedwad.experiments._boosting_setting import Setting, partitions, pixels
 from fedwad.learning import Algorithm, TrainingOptions
-from fedwad.learning._schedule import Step, client_seed, schedule
+from fedwad.learning._schedule import GroupRound, client_seed, schedule
 from fedwad.learning.local.descent import (
     Augment,
     Phase,
     SGDOptions,
     Task,
     TensorDataset,
-    correct,
+    correct_mask,
     train,
 )
 from fedwad.learning.local.networks import Network, build, mlp
@@ -69,7 +69,7 @@ class _Group:
 
     run: Run
     indices: dict[str, int]
-    steps: Iterator[Step]
+    steps: Iterator[GroupRound]
     weights: Tensor
     own_layers: dict[str, Tensor] | None
     train: Rows
@@ -99,7 +99,7 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
         rows = client_rows(group.run)[1]
         for name, index in group.indices.items():
             weights = group.weights_of(name, personal)
-            group.run.accuracy[index] = correct(network, tests, weights, rows[name]).mean()
+            group.run.accuracy[index] = correct_mask(network, tests, weights, rows[name]).mean()
 
 
 def client_rows(run: Run) -> tuple[Rows, Rows]:
@@ -126,7 +126,7 @@ def _name(client: int) -> str:
     return f"client{client:03d}"
 
 
-def _steps(run: Run, members: Sequence[str], label: int) -> Iterator[Step]:
+def _steps(run: Run, members: Sequence[str], label: int) -> Iterator[GroupRound]:
     """The rounds of a group; those of "draws" have the clients that the authors' code chooses."""
     options = TrainingOptions(run.algorithm, rounds=run.rounds, seed=run.setting.seed)
     steps = schedule(options, members, label)
@@ -148,7 +148,7 @@ def _groups(run: Run, model: str, device: torch.device, personal: Tensor) -> Ite
     rows, _ = client_rows(run)
     names = list(rows)
     seed, features = run.setting.seed, pixels(run.setting.data, "train")[0].shape[1]
-    start = torch.as_tensor(build(model, features, 10, seed).initial(), device=device)
+    start = torch.as_tensor(build(model, features, 10, seed).initial_weights(), device=device)
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
         indices = {names[k]: k for k, other in enumerate(run.labels) if other == label}
@@ -159,18 +159,20 @@ def _groups(run: Run, model: str, device: torch.device, personal: Tensor) -> Ite
         yield _Group(run, indices, _steps(run, list(indices), label), start, own_layers, rows)
 
 
-def _next_steps(groups: Sequence[_Group]) -> list[tuple[_Group, Step]]:
+def _next_steps(groups: Sequence[_Group]) -> list[tuple[_Group, GroupRound]]:
     """The next round of each group that has one."""
     steps = ((group, next(group.steps, None)) for group in groups)
     return [(group, step) for group, step in steps if step is not None]
 
 
-def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Group, Step]]]:
+def _portions(
+    waiting: Sequence[tuple[_Group, GroupRound]],
+) -> Iterator[list[tuple[_Group, GroupRound]]]:
     """Groups with the same phases whose weights fit into memory together, those with large clients
     first."""
     for phases in sorted({step.phases for _, step in waiting}):
         same = [(group, step) for group, step in waiting if step.phases == phases]
-        some: list[tuple[_Group, Step]] = []
+        some: list[tuple[_Group, GroupRound]] = []
         for group, step in sorted(same, key=lambda pair: pair[0].run.setting.clients):
             if sum(other.count for _, other in some) + step.count > _MAX_NETWORKS:
                 yield some
@@ -183,7 +185,7 @@ def _advance(
     network: Network,
     dataset: TensorDataset,
     personal: Tensor,
-    waiting: Sequence[tuple[_Group, Step]],
+    waiting: Sequence[tuple[_Group, GroupRound]],
     augment: Augment | None,
 ) -> None:
     """Run one round of these groups, all with the same phases."""

@@ -115,7 +115,7 @@ def _train(
 ) -> list[Row]:
     """A row for each clustering and algorithm; equal clusterings are trained once."""
     from fedwad.experiments._boosting_training import Run, client_rows, run_all
-    from fedwad.learning.local.networks import device
+    from fedwad.learning.local.networks import fastest_device
 
     runs: dict[tuple[tuple[int, ...], Algorithm], Run] = {}
     named = []
@@ -124,7 +124,7 @@ def _train(
         for algorithm in ALGORITHMS:
             new = Run(setting, codes, algorithm, training, rounds)
             named.append((way, algorithm, runs.setdefault((codes, algorithm), new)))
-    run_all(list(runs.values()), device())
+    run_all(list(runs.values()), fastest_device())
     sizes = np.array([len(rows) for rows in client_rows(named[0][2])[1].values()])
     grouped = setting.structure == "groups" and training != "draws"
     return [

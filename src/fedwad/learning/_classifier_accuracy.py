@@ -79,11 +79,11 @@ def classifier_accuracy(
     incomplete = sorted(set(train) ^ set(test))
     if incomplete:
         raise InputError(
-            f"Client '{incomplete[0]}' has no training or no test data; give both for each."
+            f"Site '{incomplete[0]}' has no training or no test data; give both for each."
         )
     federation = local(train)
-    for size, per, kind_of_masses in product(sizes, atoms_per, masses):
-        model = CoresetClassifier(size=size, atoms_per=per, masses=kind_of_masses, seed=seed)
+    for size, unit, mass in product(sizes, atoms_per, masses):
+        model = CoresetClassifier(size=size, atoms_per=unit, masses=mass, seed=seed)
         start = time.perf_counter()
         model.fit(federation)
         seconds = time.perf_counter() - start
@@ -91,28 +91,28 @@ def classifier_accuracy(
             model.set_params(n_neighbors=neighbors)
             accuracy, own_classes_accuracy = _mean_accuracies(model, train, test)
             yield ClassifierAccuracy(
-                len(train),
-                size,
-                per,
-                kind_of_masses,
-                neighbors,
-                seed,
-                accuracy,
-                own_classes_accuracy,
-                len(model.points_),
-                model.traffic_.up,
-                seconds,
+                clients=len(train),
+                size=size,
+                atoms_per=unit,
+                masses=mass,
+                n_neighbors=neighbors,
+                seed=seed,
+                accuracy=accuracy,
+                own_classes_accuracy=own_classes_accuracy,
+                atoms=len(model.points_),
+                bytes_up=model.traffic_.up,
+                seconds=seconds,
             )
 
 
 def _mean_accuracies(
     model: CoresetClassifier, train: Mapping[str, Any], test: Mapping[str, Any]
 ) -> tuple[float, float]:
-    """Mean accuracy over sites, and the same among the classes of each site's training data."""
+    """Mean accuracy over sites, and the same with predictions restricted to a site's classes."""
     all_classes, own_classes = [], []
-    for name, (X, y) in test.items():
+    for site, (X, y) in test.items():
         labels = np.asarray(y)
         all_classes.append(np.mean(model.predict(X) == labels))
-        classes = np.unique(np.asarray(train[name][1])).tolist()
+        classes = np.unique(np.asarray(train[site][1])).tolist()
         own_classes.append(np.mean(model.predict(X, classes=classes) == labels))
     return float(np.mean(all_classes)), float(np.mean(own_classes))

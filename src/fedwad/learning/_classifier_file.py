@@ -26,7 +26,7 @@ _ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 def save(model: CoresetClassifier, path: str | Path) -> None:
     """Write a fitted classifier: its arrays, and the entry "about" with all else as JSON."""
     arrays = {name: getattr(model, name) for name in _ARRAYS}
-    if arrays["classes_"].dtype.kind == "O":  # strings in an array of objects
+    if arrays["classes_"].dtype.kind == "O":  # such as strings: let NumPy find their type
         arrays["classes_"] = np.array(arrays["classes_"].tolist())
     if arrays["classes_"].dtype.kind == "O":
         raise InputError("The labels are of a type that cannot be saved; give strings or numbers.")

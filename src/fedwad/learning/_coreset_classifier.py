@@ -35,40 +35,43 @@ __all__ = ["CoresetClassifier"]
 
 
 class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A nearest-neighbour classifier of points that many sites send, in one message each.
+    """A nearest-neighbour classifier made of a few labelled points from each site.
 
-    Each site reduces its samples to `size` labelled atoms, its Wasserstein coreset. All atoms
-    together make one nearest-neighbour classifier, which every site can use. It follows the
-    conventions of scikit-learn.
+    Each site reduces its samples to at most `size` labelled atoms, its Wasserstein coreset, and
+    sends them in one message. The atoms of all sites make one nearest-neighbour classifier, which
+    every site can use. The class follows the conventions of scikit-learn.
 
     Parameters
     ----------
-    size : largest number of atoms of a site. With `atoms_per` "class", a site that has more classes
-        sends one atom for each.
-    atoms_per : "class": a site reduces each class by itself, with atoms in proportion to its
-        samples. "site": a site reduces all its samples together, and an atom takes the label of
-        the sample nearest to it, as in the paper.
+    size : largest number of atoms of a site. With `atoms_per` "class", a site with more than `size`
+        classes sends one atom for each class.
+    atoms_per : "class": a site makes a coreset of each class, with atoms in proportion to the
+        samples of the class. "site": a site makes one coreset of all its samples, and each atom
+        takes the label of the sample nearest to it, as in the paper.
     n_neighbors : number of atoms that vote on a sample, with one vote each
-    masses : "equal": all atoms of a class (or site) represent equally many samples. "free": an
-        atom represents the samples nearest to it, which is k-means.
+    masses : how `weights_` are chosen. "equal": all atoms of a class (or of a site, by `atoms_per`)
+        represent equally many samples. "free": an atom represents the samples that are nearest to
+        it, as in k-means.
     seed : seed of the random numbers; the same seed gives the same result, bit for bit
     privacy : fedwad.DP with the public names of classes as its `labels`. Sites then send noisy
-        means of their classes under differential privacy, one atom per class, and `size`,
-        `atoms_per`, `masses` and `seed` have no effect. The same guarantee in
-        `fedwad.matrix` uses the same release, whose budget is spent once.
+        means of their classes under differential privacy, one atom for each class, and `size`,
+        `atoms_per`, `masses` and `seed` have no effect. `fedwad.matrix` with the same guarantee
+        gets the same release again, so sites spend their budget once.
 
     Attributes
     ----------
     classes_ : array
         All labels of the sites, in ascending order.
-    points_, weights_, labels_, owners_ : arrays
-        The atoms (S, d), the fraction of its site's samples that each represents, the index of its
-        label in `classes_`, and the index of its site in `sites_`.
+    points_ : array (S, d)
+        The atoms of all sites.
+    weights_, labels_, owners_ : arrays (S,)
+        For each atom: the fraction of its site's samples that it represents, the index of its label
+        in `classes_`, and the index of its site in `sites_`.
     sites_ : tuple of str
         Sites that answered.
     failed_, notes_ : mappings
-        Sites that did not answer, each with the reason; and sites that left out a part of their
-        data, each with a note that says which.
+        `failed_` has the sites that did not answer, each with the reason. `notes_` has the sites
+        that left out some of their classes, each with a note that says so.
     traffic_ : Traffic
         Bytes sent.
     schema_ : Schema or None
@@ -105,14 +108,17 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.privacy = privacy
 
     def fit(self, X: Any, y: Any = None) -> CoresetClassifier:
-        """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with
-        labels y (n,)."""
+        """Fit to the sites of a federation, or to samples on one machine.
+
+        X is a federation, a mapping from names of sites to (X, y), or samples (n, d). Only samples
+        come with labels y (n,).
+        """
         is_federation = hasattr(type(X), "ask")
         # Some sparse matrices are mappings too; they are samples.
         if is_federation or (isinstance(X, Mapping) and not hasattr(X, "toarray")):
             if y is not None:
                 raise InputError(
-                    "y came beside a federation; its clients hold the labels, so leave y out."
+                    "y is given with a federation; its sites hold the labels, so leave y out."
                 )
             return self._fit_federation(X if is_federation else local(X))
         self.schema_: Schema | None = None
@@ -125,14 +131,14 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_federation(self, federation: Federation) -> CoresetClassifier:
         replies = self._ask(federation)
-        names = all_label_names({name: reply.names for name, reply in replies.items()})
-        self.classes_ = np.array(names)
-        self._keep_atoms(replies, names)
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
+        class_names = all_label_names({site: reply.names for site, reply in replies.items()})
+        self.classes_ = np.array(class_names)
+        self._keep_atoms(replies, class_names)
+        self.__dict__.pop("feature_names_in_", None)  # left from an earlier fit to a table
         self.schema_ = getattr(federation, "schema", None)
         features = getattr(federation, "features", None)
         if self.schema_ is None and features is not None:
-            # Then scikit-learn notices a table with columns in a different order.
+            # With them, scikit-learn refuses tables whose columns differ in name or order.
             self.feature_names_in_ = np.array(features, dtype=object)
         return self
 
@@ -150,7 +156,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             guarantee = DP.of(self.privacy)
             if not guarantee.class_names:
                 raise InputError(
-                    "privacy came without labels; give fedwad.DP(..., labels=[the public names of"
+                    "privacy has no labels; give fedwad.DP(..., labels=[the public names of"
                     " classes])."
                 )
             guarantee = fill_clipping(federation, guarantee)
@@ -158,50 +164,55 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         return replies
 
-    def _keep_atoms(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
+    def _keep_atoms(
+        self, replies: Mapping[str, Prototypes], class_names: tuple[LabelName, ...]
+    ) -> None:
         """Set the fitted attributes to the atoms of all sites together."""
         self.n_features_in_ = check_same_features(
-            {name: reply.points.shape[1] for name, reply in replies.items()}
+            {site: reply.points.shape[1] for site, reply in replies.items()}
         )
-        index_of = {name: index for index, name in enumerate(names)}
-        of_sites = replies.values()
+        class_index = {name: index for index, name in enumerate(class_names)}
         self.sites_ = tuple(replies)
-        self.points_ = np.concatenate([reply.points for reply in of_sites])
-        self.weights_ = np.concatenate([reply.weights for reply in of_sites])
+        self.points_ = np.concatenate([reply.points for reply in replies.values()])
+        self.weights_ = np.concatenate([reply.weights for reply in replies.values()])
         self.labels_ = np.concatenate(
-            [np.array([index_of[name] for name in reply.names])[reply.labels] for reply in of_sites]
+            [
+                np.array([class_index[name] for name in reply.names])[reply.labels]
+                for reply in replies.values()
+            ]
         )
         self.owners_ = np.repeat(
-            np.arange(len(of_sites)), [len(reply.points) for reply in of_sites]
+            np.arange(len(replies)), [len(reply.points) for reply in replies.values()]
         )
         self.notes_ = {
-            name: "left out classes of too few samples"
-            for name, reply in replies.items()
+            site: "left out classes of too few samples"
+            for site, reply in replies.items()
             if not reply.complete
         }
 
     def predict(self, X: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
         """The most frequent label among the nearest atoms, for each sample of X (n, d).
 
-        With `classes`, only atoms with these labels vote. A site that has two classes may know that
-        its new samples belong to one of the two.
+        With `classes`, only atoms with these labels vote: a site with samples of two classes may
+        know that its new samples belong to one of the two.
         """
         best = self.predict_proba(X, classes).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any, classes: Sequence[Any] | None = None) -> Floats:
-        """Fraction of the votes of the nearest atoms for each class, (n, number of classes)."""
+        """Fraction of the votes of the nearest atoms for each sample and class, (n, classes)."""
         check_is_fitted(self, "points_")
         samples = self._validate(X)
         chosen = np.arange(len(self.points_)) if classes is None else self._atoms_of(classes)
         points, labels = self.points_[chosen], self.labels_[chosen]
-        neighbors = min(check_integer(self.n_neighbors, "n_neighbors"), len(points))
+        n_neighbors = min(check_integer(self.n_neighbors, "n_neighbors"), len(points))
         votes = np.zeros((len(samples), len(self.classes_)))
-        nearest = nearest_atoms(samples, points, neighbors)
-        np.add.at(votes, (np.arange(len(samples))[:, None], labels[nearest]), 1 / neighbors)
+        nearest = nearest_atoms(samples, points, n_neighbors)
+        np.add.at(votes, (np.arange(len(samples))[:, None], labels[nearest]), 1 / n_neighbors)
         return votes
 
     def _atoms_of(self, classes: Sequence[Any]) -> NDArray[np.int64]:
+        """Indices of the atoms with these labels."""
         unknown = [label for label in classes if label not in self.classes_]
         if unknown:
             raise InputError(f"No site has the label {unknown[0]!r}; the labels are in classes_.")
@@ -213,9 +224,10 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return chosen
 
     def _validate(self, X: Any, *y: Any) -> Any:
-        """Samples X, with labels if y is given, checked by scikit-learn.
+        """Samples X, and labels where y is given, as scikit-learn's `validate_data` checks them.
 
-        Its errors, which may have several lines, become an InputError of one sentence.
+        Labels are given in `fit` only. An error of scikit-learn, which may have several lines,
+        becomes an InputError of one sentence.
         """
         options = {"y": y[0], "reset": True} if y else {"reset": False}
         schema: Schema | None = None if y else getattr(self, "schema_", None)
@@ -238,18 +250,18 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{sentence}.") from None
 
     def _column_differences(self, X: Any) -> str:
-        """The end of a sentence: how the columns of X differ from those of the fit."""
+        """How the columns of X differ from those of the fit, as the end of a sentence."""
         given, fitted = (list(map(str, names)) for names in (X.columns, self.feature_names_in_))
         missing = [name for name in fitted if name not in given]
         unknown = [name for name in given if name not in fitted]
         if not missing and not unknown:
             return " in their order; give X[list(model.feature_names_in_)]"
         differences = (
-            f"{word} {', '.join(names[:4])}"
-            for word, names in (("without", missing), ("beside", unknown))
-            if names
+            f"{words} {', '.join(columns[:4])}"
+            for words, columns in (("lacks", missing), ("has the extra columns", unknown))
+            if columns
         )
-        return f": X came {' and '.join(differences)}"
+        return f": X {' and '.join(differences)}"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,7 +24,7 @@ Phases = tuple[tuple[int, str], ...]
 
 _NUMBERS = (int, float, np.integer, np.floating)
 
-#: The smallest and the largest value of each real number, as clients accept them.
+#: The smallest and the largest value of each real number; clients refuse others.
 _RANGES = {
     "fraction_train": (1e-9, 1.0),
     "learning_rate": (1e-12, 100.0),
@@ -32,8 +32,8 @@ _RANGES = {
     "test_size": (0.0, 0.9),
 }
 
-#: Options that only some algorithms take, and their defaults there.
-_SPECIAL: dict[str, tuple[tuple[str, ...], int | None]] = {
+#: Options that only some algorithms take: these algorithms, and the default in them.
+_ALGORITHM_OPTIONS: dict[str, tuple[tuple[str, ...], int | None]] = {
     "personal": (("fedrep", "fedper"), None),
     "last_epochs": (("fedrep", "fedper"), 10),
     "body_epochs": (("fedrep",), 1),
@@ -47,22 +47,24 @@ class TrainingOptions:
     Parameters
     ----------
     algorithm : "fedavg": one model for each group. "fedper": the last layer stays with each site.
-        "fedrep": as fedper, and a site trains its own layer before the shared ones.
+        "fedrep": as fedper, but a site trains its own layer before the shared ones.
     model : "mlp", "cnn", or "package.module:function". The function takes the numbers of features
         and classes and returns a `torch.nn.Module`. It must be installed at the sites, and their
         policies must list it.
-    rounds : the models of the sites that trained are averaged after each round
+    rounds : number of rounds; after each, the models of the sites that trained are averaged
     fraction_train : fraction of a group that trains in a round, rounded down, at least one site
     epochs : passes of a site over its samples in a round
     batch_size, learning_rate, momentum : of stochastic gradient descent
-    test_size : fraction of each class that a site keeps for tests; 0 tests on the training samples
+    test_size : fraction of each class that a site keeps for tests; with 0 it tests on its training
+        samples
     seed : decides the first weights, the test samples, who trains in which round, and the order of
         samples
     personal : names of the layers that stay with the sites, for fedrep and fedper; the last layer
         by default
     last_epochs : passes in the closing round of fedrep and fedper, in which all sites train their
         own layers; 10 by default
-    body_epochs : how many of `epochs` train the shared layers, for fedrep; 1 by default
+    body_epochs : how many of the `epochs`, the last ones, train the shared layers, for fedrep; 1 by
+        default
     """
 
     algorithm: Algorithm = "fedavg"
@@ -86,13 +88,13 @@ class TrainingOptions:
         for name in ("rounds", "epochs", "batch_size"):
             self._set(name, check_integer(getattr(self, name), name))
         self._set("seed", check_integer(self.seed, "seed", 0))
-        for name, (least, most) in _RANGES.items():
-            self._set(name, _number(getattr(self, name), name, least, most))
-        self._check_special()
+        for name, (lowest, highest) in _RANGES.items():
+            self._set(name, _check_number(getattr(self, name), name, lowest, highest))
+        self._check_algorithm_options()
 
-    def _check_special(self) -> None:
-        """Refuse options of other algorithms, and fill in the defaults of this one's."""
-        for name, (algorithms, default) in _SPECIAL.items():
+    def _check_algorithm_options(self) -> None:
+        """Refuse options of other algorithms, and fill in the defaults of this algorithm."""
+        for name, (algorithms, default) in _ALGORITHM_OPTIONS.items():
             if self.algorithm in algorithms:
                 if getattr(self, name) is None:
                     self._set(name, default)
@@ -102,7 +104,7 @@ class TrainingOptions:
                     f" {self.algorithm}; leave it out or choose another algorithm."
                 )
         if self.personal is not None:
-            self._set("personal", _layer_names(self.personal))
+            self._set("personal", _check_layer_names(self.personal))
         if self.last_epochs is not None:
             self._set("last_epochs", check_integer(self.last_epochs, "last_epochs", 0))
         if self.body_epochs is not None:
@@ -118,12 +120,12 @@ class TrainingOptions:
 
     @classmethod
     def of(cls, options: TrainingOptions | str, keywords: Mapping[str, Any]) -> TrainingOptions:
-        """Options as they are, or those of an algorithm, with some values changed by keywords."""
-        known = [field.name for field in fields(cls)]
-        unknown = [name for name in keywords if name not in known]
+        """The options, or the defaults of the algorithm of this name, with values by keyword."""
+        names = [field.name for field in fields(cls)]
+        unknown = [name for name in keywords if name not in names]
         if unknown:
             raise InputError(
-                f"Training has no option '{unknown[0]}'; its options are {', '.join(known)}."
+                f"Training has no option '{unknown[0]}'; its options are {', '.join(names)}."
             )
         if isinstance(options, TrainingOptions):
             return replace(options, **keywords)
@@ -131,9 +133,9 @@ class TrainingOptions:
 
     def to_dict(self) -> dict[str, Any]:
         """The options that are set, as plain JSON types."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        found["personal"] = None if self.personal is None else list(self.personal)
-        return {name: value for name, value in found.items() if value is not None}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["personal"] = None if self.personal is None else list(self.personal)
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def phases(self) -> Phases:
@@ -143,18 +145,18 @@ class TrainingOptions:
         return ((self.epochs - self.body_epochs, "personal"), (self.body_epochs, "shared"))
 
     @property
-    def closing(self) -> Phases:
-        """What all sites train in the end; empty if there is no closing round."""
+    def closing_phases(self) -> Phases:
+        """What all sites train in the closing round; empty if there is none."""
         return ((self.last_epochs, "personal"),) if self.last_epochs else ()
 
 
-def _layer_names(names: Any) -> tuple[str, ...]:
+def _check_layer_names(names: Any) -> tuple[str, ...]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names) or not names:
         raise InputError(f"personal is {names!r}; give a list of names of layers.")
     return tuple(names)
 
 
-def _number(value: Any, name: str, least: float, most: float) -> float:
-    if type(value) is bool or not isinstance(value, _NUMBERS) or not least <= value <= most:
-        raise InputError(f"{name} is {value!r}; give a number from {least:g} to {most:g}.")
+def _check_number(value: Any, name: str, lowest: float, highest: float) -> float:
+    if type(value) is bool or not isinstance(value, _NUMBERS) or not lowest <= value <= highest:
+        raise InputError(f"{name} is {value!r}; give a number from {lowest:g} to {highest:g}.")
     return float(value)

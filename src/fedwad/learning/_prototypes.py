@@ -20,25 +20,24 @@ __all__ = ["ask_private_prototypes", "ask_prototypes"]
 
 
 def ask_prototypes(
-    metered: MeteredFederation, names: Sequence[str], request: PrototypesRequest
+    metered: MeteredFederation, sites: Sequence[str], request: PrototypesRequest
 ) -> dict[str, Prototypes]:
-    """The atoms of each site whose labels and features are of the kind that most sites have."""
-    # The order in which sites are listed has no effect.
-    requests = dict.fromkeys(sorted(names), request)
+    """The atoms of each site with the type of labels and the number of features that most have."""
+    requests = dict.fromkeys(sorted(sites), request)  # so the order of `sites` has no effect
     replies = metered.ask(requests, Prototypes, allow_failures=True)
-    label_names = {name: reply.names for name, reply in replies.items()}
-    replies, _ = metered.keep_majority_labels(replies, label_names)
-    dimensions = {name: reply.points.shape[1] for name, reply in replies.items()}
+    class_names = {site: reply.names for site, reply in replies.items()}
+    replies, _ = metered.keep_majority_labels(replies, class_names)
+    dimensions = {site: reply.points.shape[1] for site, reply in replies.items()}
     return metered.keep_majority(replies, dimensions)
 
 
 def ask_private_prototypes(
-    metered: MeteredFederation, names: Sequence[str], guarantee: DP
+    metered: MeteredFederation, sites: Sequence[str], guarantee: DP
 ) -> dict[str, Prototypes]:
     """The noisy class means of each site, as one atom for each class."""
-    requests = dict.fromkeys(names, PrivateRequest.of(guarantee))
+    requests = dict.fromkeys(sites, PrivateRequest.of(guarantee))
     replies = metered.ask(requests, PrivateReply, allow_failures=True)
-    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
+    dimensions = {site: len(reply.mean) for site, reply in replies.items()}
     atoms = {}
     for site, reply in sorted(metered.keep_majority(replies, dimensions).items()):
         present, weights, points = class_means(reply)

@@ -21,17 +21,17 @@ __all__ = ["TrainingResult", "TrainingRound"]
 
 # Attributes with one number for each site, and their types in the file.
 _PER_SITE = {"accuracy": np.float64, "baseline": np.float64, "tests": np.int64, "groups": np.int64}
-# Attributes that are written to the file as they are.
+# Attributes that are saved without a conversion.
 _SCALARS = ("algorithm", "model", "features", "rounds", "seed", "start")
 
 
 @dataclass(frozen=True)
 class TrainingRound:
-    """One round: the mean loss of the sites that trained, the mean accuracy over all sites, and the
-    duration in seconds.
+    """One round: its number, the mean loss of the sites that trained, the mean accuracy over all
+    sites, and the duration in seconds.
 
-    The accuracy is None if the sites were not asked to test. With fedrep and fedper the last record
-    is of the closing round, in which all sites train their own layers.
+    The accuracy is None if the sites were not asked to test. The last record of fedrep and fedper
+    is the closing round, in which all sites train their own layers.
     """
 
     number: int
@@ -116,7 +116,7 @@ class TrainingResult(SavedResult):
                 f"There is no group {group!r}; the groups are {', '.join(map(str, self.weights))}."
             )
         built = build(self.model, self.features, len(self.classes), self.start, self.personal)
-        weights = built.joined(self.weights[group], built.initial()[built.personal_mask])
+        weights = built.join(self.weights[group], built.initial_weights()[built.personal_mask])
         built.module.load_state_dict(built.tensors(torch.as_tensor(weights)))
         return built.module.eval()
 

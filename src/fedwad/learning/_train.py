@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedwad._matrix.api import Progress
 from fedwad.errors import InputError
@@ -42,9 +41,9 @@ def train(
     callback: Callable[[Progress], None] | None = None,
     **keywords: Any,
 ) -> TrainingResult:
-    """Train a classifier on the data of sites that keep them, with one model for each group.
+    """Train a classifier on the data of many sites, with one model for each group of sites.
 
-    Rows stay at the sites, but trained weights reveal something about them. Training gives no
+    Rows stay at their sites. Trained weights reveal something about the rows, and training gives no
     privacy guarantee.
 
     Parameters
@@ -88,29 +87,26 @@ def train_with(
     equal_weights: bool = False,
     test_every_round: bool = True,
 ) -> TrainingResult:
-    """`train`, with two choices for experiments.
+    """`train`, with two more options for experiments.
 
-    `equal_weights` averages models without regard to numbers of samples, as the paper's authors do.
-    Without `test_every_round` clients test the last model only.
+    With `equal_weights` models are averaged without regard to numbers of samples, as in the code of
+    the paper's authors. Without `test_every_round` clients test after the last round only.
     """
     federation = as_federation(fed)
     names = choose_sites(federation, clients, "training")
-    labels = _group_labels(groups, names)
+    group_of = _check_groups(groups, names)
     metered = MeteredFederation(federation)
-    described = metered.ask(
-        dict.fromkeys(names, DescribeRequest()), Description, allow_failures=True
-    )
-    described = _usable(metered, described)
-    features = next(iter(described.values())).features
-    classes = _class_names(metered, described) if classes is None else tuple(classes)
+    descriptions = _describe_sites(metered, names)
+    features = next(iter(descriptions.values())).features
+    classes = _ask_class_names(metered, descriptions) if classes is None else tuple(classes)
     network = _build_network(options, features, len(classes))
     personal = tuple(name for name in network.names if name in network.personal_names)
     server = Server(
         metered,
         options,
-        labels,
-        start=network.initial()[~network.personal_mask],
-        common={
+        group_of,
+        initial_weights=network.initial_weights()[~network.personal_mask],
+        common_fields={
             "run": os.urandom(8).hex(),
             "model": options.model,
             "personal_layers": personal,
@@ -123,22 +119,22 @@ def train_with(
         callback=callback or (lambda _: None),
     )
     server.run(test_every_round)
-    return _result(server, options, features)
+    return _make_result(server, options, features)
 
 
-def _result(server: Server, options: TrainingOptions, features: int) -> TrainingResult:
-    sites = tuple(name for name in server.labels if name in server.tested)
-    replies = [server.tested[name] for name in sites]
+def _make_result(server: Server, options: TrainingOptions, features: int) -> TrainingResult:
+    sites = tuple(name for name in server.groups if name in server.evaluations)
+    replies = [server.evaluations[name] for name in sites]
     tests = np.array([reply.count for reply in replies], dtype=np.int64)
     return TrainingResult(
         sites=sites,
         accuracy=np.array([reply.correct for reply in replies]) / tests,
         baseline=np.array([reply.majority for reply in replies]) / tests,
         tests=tests,
-        groups=np.array([server.labels[name] for name in sites]),
+        groups=np.array([server.groups[name] for name in sites]),
         weights=server.weights,
-        classes=server.common["classes"],
-        personal=server.common["personal_layers"],
+        classes=server.common_fields["classes"],
+        personal=server.common_fields["personal_layers"],
         algorithm=options.algorithm,
         model=options.model,
         features=features,
@@ -151,8 +147,8 @@ def _result(server: Server, options: TrainingOptions, features: int) -> Training
     )
 
 
-def _group_labels(groups: Any, names: tuple[str, ...]) -> dict[str, int]:
-    """The group of each client, an integer from 0."""
+def _check_groups(groups: Any, names: tuple[str, ...]) -> dict[str, int]:
+    """The group of each client, an integer from 0 on."""
     if groups is None:
         return dict.fromkeys(names, 0)
     if isinstance(groups, Mapping):
@@ -160,44 +156,38 @@ def _group_labels(groups: Any, names: tuple[str, ...]) -> dict[str, int]:
         if missing:
             raise InputError(f"groups has no label for client '{missing[0]}'; give one for each.")
         groups = [groups[name] for name in names]
-    return _check_labels(np.asarray(groups), names)
-
-
-def _check_labels(labels: NDArray[Any], names: tuple[str, ...]) -> dict[str, int]:
+    labels = np.asarray(groups)
     if (
         labels.shape != (len(names),)
         or labels.dtype.kind not in "biu"
         or min(labels, default=0) < 0
     ):
         raise InputError(
-            f"groups has shape {labels.shape}; give an integer from 0 on for each of the"
-            f" {len(names)} clients."
+            f"groups has shape {labels.shape} and type {labels.dtype}; give an integer from 0 on"
+            f" for each of the {len(names)} clients."
         )
     return {name: int(label) for name, label in zip(names, labels, strict=True)}
 
 
-def _usable(
-    metered: MeteredFederation, described: Mapping[str, Description]
-) -> dict[str, Description]:
-    """The sites with labels and with the same number of features."""
-    dimensions = {name: reply.features for name, reply in described.items()}
-    agreed = metered.keep_majority(described, dimensions)
-    for name in [name for name, reply in agreed.items() if not reply.labelled]:
+def _describe_sites(metered: MeteredFederation, names: Sequence[str]) -> dict[str, Description]:
+    """The descriptions of the sites that have labels and as many features as most sites."""
+    requests = dict.fromkeys(names, DescribeRequest())
+    replies = metered.ask(requests, Description, allow_failures=True)
+    dimensions = {name: reply.features for name, reply in replies.items()}
+    replies = metered.keep_majority(replies, dimensions)
+    for name in [name for name, reply in replies.items() if not reply.labelled]:
         problem = f"The data of {name} have no labels; training needs them, as (X, y) or a column."
         metered.leave_out(name, InputError(problem))
-        del agreed[name]
-    if not agreed:
+        del replies[name]
+    if not replies:
         raise InputError("No site has labels; training needs them.")
-    return agreed
+    return replies
 
 
-def _class_names(
-    metered: MeteredFederation, described: Mapping[str, Description]
-) -> tuple[LabelName, ...]:
-    replies = metered.ask(dict.fromkeys(described, LabelsRequest()), Labels, allow_failures=True)
-    return metered.keep_majority_labels(
-        replies, {name: one.names for name, one in replies.items()}
-    )[1]
+def _ask_class_names(metered: MeteredFederation, sites: Iterable[str]) -> tuple[LabelName, ...]:
+    replies = metered.ask(dict.fromkeys(sites, LabelsRequest()), Labels, allow_failures=True)
+    names = {site: reply.names for site, reply in replies.items()}
+    return metered.keep_majority_labels(replies, names)[1]
 
 
 def _build_network(options: TrainingOptions, features: int, classes: int) -> Network:

@@ -47,7 +47,7 @@ def request(kind=TrainRequest, personal=PERSONAL, **changes):
         "times_trained": 0,
         "model": "mlp",
         "personal_layers": personal,
-        "weights": network.initial()[~network.personal_mask],
+        "weights": network.initial_weights()[~network.personal_mask],
         "classes": ("cat", "dog"),
         "init_seed": 7,
         "test_size": 0.2,

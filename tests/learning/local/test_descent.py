@@ -13,7 +13,7 @@ from fedwad.learning.local.descent import (  # noqa: E402
     SGDOptions,
     Task,
     TensorDataset,
-    correct,
+    correct_mask,
     epoch_rows,
     train,
 )
@@ -50,7 +50,7 @@ def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
     rng = np.random.default_rng(seed)
     network = networks.build(word, features, 4, seed=seed)
     dataset = TensorDataset.of(rng.standard_normal((60, features)), rng.integers(4, size=60), CPU)
-    start = torch.as_tensor(network.initial())
+    start = torch.as_tensor(network.initial_weights())
     tasks = [
         Task(start, rng.permutation(60)[:size], seed=5 + place) for place, size in enumerate(sizes)
     ]
@@ -103,7 +103,9 @@ def test_a_network_that_is_no_chain_of_layers_is_trained_too():
     network = networks.build("test_descent:residual", 5, 4, personal=["head"])
     assert network.body_and_head() is None
     _, dataset, _ = problem("mlp", 5)
-    tasks = [Task(torch.as_tensor(network.initial()), np.arange(k, k + 20), k) for k in range(3)]
+    tasks = [
+        Task(torch.as_tensor(network.initial_weights()), np.arange(k, k + 20), k) for k in range(3)
+    ]
     options = SGDOptions(PHASES["fedrep"], learning_rate=0.1)
     alone, together = (
         train(network, dataset, tasks, options, stacked=choice) for choice in (False, True)
@@ -116,7 +118,7 @@ def test_a_linear_model_by_hand():
     """SGD with momentum on softmax regression, in NumPy."""
     network = networks.build("test_descent:two_layers", 5, 4, personal=["2"])
     _, dataset, _ = problem("mlp", 5)
-    task = Task(torch.as_tensor(network.initial()), np.arange(7, 30), 11)
+    task = Task(torch.as_tensor(network.initial_weights()), np.arange(7, 30), 11)
     options = SGDOptions((Phase(2, "personal"),), batch_size=10, learning_rate=0.2, momentum=0.5)
     values = {
         name: value.numpy().astype(np.float64)
@@ -214,5 +216,5 @@ def test_correct_counts():
         network.module.load_state_dict(network.tensors(weights))
         expected = (network.module(dataset.X).argmax(1) == dataset.y).numpy()
     np.testing.assert_array_equal(
-        correct(network, dataset, weights, np.array([5, 3, 59])), expected[[5, 3, 59]]
+        correct_mask(network, dataset, weights, np.array([5, 3, 59])), expected[[5, 3, 59]]
     )

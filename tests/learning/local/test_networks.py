@@ -84,7 +84,7 @@ def test_odd_and_grey_images():
 
 def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():
     state = torch.random.get_rng_state()
-    one, same, other = (networks.build("mlp", 8, 3, seed).initial() for seed in (1, 1, 2))
+    one, same, other = (networks.build("mlp", 8, 3, seed).initial_weights() for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
     assert torch.equal(state, torch.random.get_rng_state())
@@ -93,8 +93,8 @@ def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():
 def test_personal_layers_come_and_go():
     network = networks.build("mlp", 8, 3, personal=["third", "head"])
     assert network.personal_names == {"third.weight", "third.bias", "head.weight", "head.bias"}
-    whole = network.initial()
-    joined = network.joined(whole[~network.personal_mask], whole[network.personal_mask])
+    whole = network.initial_weights()
+    joined = network.join(whole[~network.personal_mask], whole[network.personal_mask])
     np.testing.assert_array_equal(joined, whole)
     body, head = network.body_and_head()
     x = torch.randn(5, 8)

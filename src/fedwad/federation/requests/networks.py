@@ -109,14 +109,14 @@ class NetworkFields:
         if not network.personal_mask.any():
             return self.weights
         if self.times_trained == 0:
-            return network.joined(self.weights, network.initial()[network.personal_mask])
+            return network.join(self.weights, network.initial_weights()[network.personal_mask])
         stored = context.cache.layers(self.run, self.times_trained)
         if stored is None:
             raise FederationError(
                 "This site no longer has its personal layers of this training; start the training"
                 " again."
             )
-        return network.joined(self.weights, stored)
+        return network.join(self.weights, stored)
 
     def class_codes(self, context: ClientContext) -> NDArray[np.int64]:
         """The index of each sample's class among those of the request."""

@@ -90,15 +90,17 @@ class EvaluateRequest(NetworkFields, Request):
         return EvaluateRequest(**self.plain_fields())
 
     def execute(self, context: ClientContext) -> tuple[Evaluation, int]:
-        from fedwad.learning.local.descent import TensorDataset, correct
-        from fedwad.learning.local.networks import device
+        from fedwad.learning.local.descent import TensorDataset, correct_mask
+        from fedwad.learning.local.networks import fastest_device
 
         network = self.network(context)
         (training_rows, test_rows), labels = self.split_rows(context), self.class_codes(context)
         weights, count = self.all_weights(network, context), len(test_rows)
         points = context.data.measure.points[test_rows]
-        dataset = TensorDataset.of(points, labels[test_rows], device())
-        number_correct = int(correct(network, dataset, _tensor(weights), np.arange(count)).sum())
+        dataset = TensorDataset.of(points, labels[test_rows], fastest_device())
+        number_correct = int(
+            correct_mask(network, dataset, _tensor(weights), np.arange(count)).sum()
+        )
         most_frequent = np.bincount(labels[training_rows]).argmax()
         majority = int((labels[test_rows] == most_frequent).sum())
         return Evaluation(number_correct, count, majority), count
@@ -176,7 +178,7 @@ def _train_stack(
 ) -> list[tuple[TrainReply, int]]:
     """Train one network for each request, on the rows of its client; hyperparameters must agree."""
     from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset, train
-    from fedwad.learning.local.networks import device
+    from fedwad.learning.local.networks import fastest_device
 
     first = requests[0]
     network = first.network(contexts[0])
@@ -195,7 +197,7 @@ def _train_stack(
     options = SGDOptions(phases, first.batch_size, first.learning_rate, first.momentum)
     trained = train(
         network,
-        TensorDataset.of(np.concatenate(samples), np.concatenate(labels), device()),
+        TensorDataset.of(np.concatenate(samples), np.concatenate(labels), fastest_device()),
         tasks,
         options,
     )

@@ -15,11 +15,11 @@ def _limit() -> int:
     return threads
 
 
-def _lift(threads: int) -> None:
+def _restore(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
 
 
-#: Let PyTorch work on one thread for each of ours, as long as any of ours is inside.
-single_threaded_torch = SharedSetting(_limit, _lift)
+#: Lets PyTorch compute on the calling thread alone, while any thread of this process is inside.
+single_threaded_torch = SharedSetting(_limit, _restore)

@@ -1,4 +1,4 @@
-"""A small autoencoder, which maps many features to a few; trained on one machine.
+"""A small autoencoder, which maps many features to a few, trained on one machine.
 
 The encoder maps a sample x to its code z, and the decoder maps a code back to a sample. Each has
 two fully connected layers with a ReLU between them. B1, B2, C1, C2 are matrices and b1, b2, c1, c2
@@ -32,7 +32,7 @@ __all__ = ["Autoencoder", "fit"]
 
 Float32s = NDArray[np.float32]
 
-_CHUNK = 4096  # samples at a time, so that little memory is needed besides the result
+_CHUNK = 4096  # samples that are encoded or decoded at a time, which saves memory
 _FORMAT = "fedwad autoencoder 1"
 
 
@@ -97,12 +97,12 @@ class Autoencoder:
     @classmethod
     def load(cls, path: str | Path) -> Autoencoder:
         """Read what `save` wrote; the loaded autoencoder gives exactly the same codes."""
-        found = read_arrays(path)
-        if str(found.get("format")) != _FORMAT:
+        arrays = read_arrays(path)
+        if str(arrays.get("format")) != _FORMAT:
             raise InputError(f"{path} is not a saved autoencoder; give a file written by `save`.")
         try:
-            down, up = (tuple(found[f"{name}{k}"] for k in range(4)) for name in ("down", "up"))
-            loaded = cls(found["mean"], float(found["scale"]), down, up, found["losses"])
+            down, up = (tuple(arrays[f"{name}{k}"] for k in range(4)) for name in ("down", "up"))
+            loaded = cls(arrays["mean"], float(arrays["scale"]), down, up, arrays["losses"])
             if not loaded._is_valid():
                 raise ValueError("shapes or values do not fit")
         except (KeyError, TypeError, ValueError, IndexError):
@@ -113,8 +113,8 @@ class Autoencoder:
 
     def _is_valid(self) -> bool:
         """Whether all arrays have the right shapes and finite numbers in float32."""
-        d, code, hidden = self.features, self.dimension, len(self.down[1])
-        widths = (d, hidden, code, hidden, d)
+        d, hidden = self.features, len(self.down[1])
+        widths = (d, hidden, self.dimension, hidden, d)
         shapes = [shape for ins, outs in pairwise(widths) for shape in ((ins, outs), (outs,))]
         arrays = [self.mean, *self.down, *self.up]
         finite = all(part.dtype == np.float32 and bool(np.isfinite(part).all()) for part in arrays)
@@ -132,11 +132,11 @@ def fit(
     learning_rate: float = 2e-3,
     callback: Callable[[int, float], None] | None = None,
 ) -> Autoencoder:
-    """Train an autoencoder on samples X (n, d) with Adam; this needs the extra `learn` (torch).
+    """Train an autoencoder on samples X (n, d) with Adam; this needs the extra `learn` (PyTorch).
 
-    The paper reduces MNIST this way, trained on half of the training samples, but does not name its
-    network; this one is ours. Training uses one thread, so the same samples, options and seed give
-    the same bits on one machine whatever its number of cores.
+    The paper reduces MNIST by an autoencoder of half of the training samples. It does not describe
+    the network; this one is ours. Training uses one thread, so on one machine the same samples,
+    options and seed give the same bits.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def fit(
 def _new_layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Float32s, Float32s]:
     """Matrix and offset of a new layer, by He initialisation.
 
-    With variance 2 / ins of its entries, the scale of samples is the same after the ReLU.
+    Entries have the variance 2 / ins, with which the ReLU keeps the scale of samples.
     """
     matrix = (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32)
     return matrix, np.zeros(outs, dtype=np.float32)
@@ -197,7 +197,9 @@ def _train(
     try:
         import torch
     except ImportError:
-        raise InputError("An autoencoder needs torch; run: pip install 'fedwad[learn]'.") from None
+        raise InputError(
+            "An autoencoder needs PyTorch; run: pip install 'fedwad[learn]'."
+        ) from None
     with single_threaded_torch():  # sums over several threads would depend on their number
         data = torch.from_numpy(samples)
         parts = [torch.from_numpy(part.copy()).requires_grad_() for part in initial]

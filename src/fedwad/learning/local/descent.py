@@ -26,20 +26,21 @@ __all__ = [
     "SGDOptions",
     "Task",
     "TensorDataset",
-    "Trained",
-    "correct",
+    "TrainedNetwork",
+    "correct_mask",
     "epoch_rows",
-    "parameters_of",
+    "learning_parameters",
     "train",
 ]
 
 Layers = Literal["all", "personal", "shared"]
-#: Data augmentation: changes samples (M, batch, d) with the help of a generator.
+#: Data augmentation: a function of samples (M, batch, d) of M networks and of a random generator,
+#: which returns changed samples.
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 
-_CHUNK = 4096  # samples at a time when nothing is learned from them
-_MEMORY_FRACTION = 0.5  # of a GPU's free memory, for one stack
-_COPIES = 5  # of a stack's weights: weights, gradients, momentum, and two while they are joined
+_CHUNK = 4096  # samples that are classified at a time
+_MEMORY_FRACTION = 0.5  # part of a GPU's free memory that one stack may use
+_COPIES = 5  # of a stack's weights in memory: weights, gradients, momentum, two while joining them
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,9 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """Weights (size,) and the mean loss over the batches of the last epoch, None without epochs."""
+class TrainedNetwork:
+    """Weights (size,), and the mean loss over the batches of the last epoch; None if there was no
+    epoch."""
 
     weights: Tensor
     loss: float | None
@@ -104,42 +106,43 @@ def train(
     stacked: bool | None = None,
     augment: Augment | None = None,
     half_precision: bool = False,
-) -> list[Trained]:
+) -> list[TrainedNetwork]:
     """Train one network for each task, all with the same options.
 
     The seed of a task alone decides the order in which its network sees the samples.
 
     Parameters
     ----------
-    stacked : train many networks as one, see `fedwad.learning.local.stacks`. By default several
-        networks are stacked on a GPU, and on a CPU if they are linear layers with ReLU between,
-        where that is faster. Networks with dropout never are: each would need its own draws.
-    augment : data augmentation, in phases in which shared layers learn; its draws depend on which
-        networks are stacked
-    half_precision : in stacks, keep weights in float32 and compute in bfloat16: faster on a GPU,
-        three digits
+    stacked : train many networks at once, see `fedwad.learning.local.stacks`. By default networks
+        are stacked where that is faster: if there are several, on a GPU, and on a CPU if they are
+        linear layers with ReLU between. Networks with dropout are never stacked, because each
+        would need its own random numbers.
+    augment : data augmentation, in phases in which shared layers learn. Its random numbers depend
+        on which networks are stacked.
+    half_precision : in stacks, keep weights in float32 and compute in bfloat16. This is faster on a
+        GPU and has two to three significant digits.
     """
     device = dataset.X.device
     network.module.to(device)
-    if not _can_stack(network) or not (_prefer_stack(network, tasks, device, stacked)):
+    if not _can_stack(network) or not _prefer_stack(network, tasks, device, stacked):
         with single_threaded_torch() if device.type == "cpu" else nullcontext():
             return [_train_alone(network, dataset, task, options, augment) for task in tasks]
     from fedwad.learning.local.stacks import train_stack
 
-    def train_some(indices: Sequence[int]) -> list[Trained]:
+    def train_indices(indices: Sequence[int]) -> list[TrainedNetwork]:
         own = replace(network, module=copy.deepcopy(network.module))  # one for each thread
         return train_stack(
             own, dataset, [tasks[index] for index in indices], options, augment, half_precision
         )
 
-    stacks = _stacks(network, tasks, device)
+    stacks = _divide_into_stacks(network, tasks, device)
     if device.type == "cuda":
-        found = [train_some(stack) for stack in stacks]
-    else:  # one stack for each core; the threads of PyTorch would wait for each other
+        trained = [train_indices(stack) for stack in stacks]
+    else:  # one stack for each core; several threads of PyTorch in each would wait for each other
         with single_threaded_torch(), ThreadPoolExecutor(len(stacks)) as cores:
-            found = list(cores.map(train_some, stacks))
-    results = dict(zip(chain(*stacks), chain(*found), strict=True))
-    return [results[index] for index in range(len(tasks))]
+            trained = list(cores.map(train_indices, stacks))
+    by_index = dict(zip(chain(*stacks), chain(*trained), strict=True))
+    return [by_index[index] for index in range(len(tasks))]
 
 
 def _can_stack(network: Network) -> bool:
@@ -158,8 +161,10 @@ def _prefer_stack(
     return len(tasks) > 1 and faster
 
 
-def _stacks(network: Network, tasks: Sequence[Task], device: torch.device) -> list[list[int]]:
-    """Indices of the tasks of each stack, those with most samples first.
+def _divide_into_stacks(
+    network: Network, tasks: Sequence[Task], device: torch.device
+) -> list[list[int]]:
+    """Indices of the tasks of each stack; in a stack, tasks with more samples come first.
 
     On a GPU tasks of similar size share a stack, as many as its memory holds. On a CPU each core
     gets one stack, with a similar amount of work.
@@ -179,7 +184,7 @@ def _stack_size(network: Network, device: torch.device) -> int:
     return max(1, int(_MEMORY_FRACTION * free / (4 * network.size * _COPIES)))
 
 
-def parameters_of(network: Network, layers: Layers) -> list[str]:
+def learning_parameters(network: Network, layers: Layers) -> list[str]:
     """Names of the parameters that learn in a phase."""
     if layers == "all":
         return list(network.names)
@@ -188,7 +193,7 @@ def parameters_of(network: Network, layers: Layers) -> list[str]:
 
 
 def epoch_rows(task: Task, epoch: int) -> NDArray[np.int64]:
-    """The rows of a task in the order of an epoch."""
+    """The rows of a task in the random order in which an epoch goes through them."""
     return np.random.default_rng([task.seed, epoch]).permutation(task.rows)
 
 
@@ -198,7 +203,7 @@ def _train_alone(
     task: Task,
     options: SGDOptions,
     augment: Augment | None,
-) -> Trained:
+) -> TrainedNetwork:
     """Train the module itself with PyTorch's own optimiser."""
     module, device = network.module, dataset.X.device
     with torch.no_grad():
@@ -211,23 +216,23 @@ def _train_alone(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(task.seed)
         for phase in options.phases:
-            learning = parameters_of(network, phase.layers)
+            names = learning_parameters(network, phase.layers)
             for name, parameter in module.named_parameters():
-                parameter.requires_grad_(name in learning)
-            chosen = [parameter for parameter in module.parameters() if parameter.requires_grad]
-            optimizer = torch.optim.SGD(chosen, options.learning_rate, options.momentum)
-            used = None if phase.layers == "personal" else augment
+                parameter.requires_grad_(name in names)
+            learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+            optimizer = torch.optim.SGD(learning, options.learning_rate, options.momentum)
+            phase_augment = None if phase.layers == "personal" else augment
             for _ in range(phase.epochs):
                 rows = torch.as_tensor(epoch_rows(task, epoch), device=device)
                 batches = torch.split(rows, options.batch_size)
-                loss = _epoch(module, optimizer, dataset, batches, used, generator)
+                loss = _run_epoch(module, optimizer, dataset, batches, phase_augment, generator)
                 epoch += 1
     module.requires_grad_(True)
     weights = [parameter.detach().ravel() for parameter in module.parameters()]
-    return Trained(torch.cat(weights), loss)
+    return TrainedNetwork(torch.cat(weights), loss)
 
 
-def _epoch(
+def _run_epoch(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
     dataset: TensorDataset,
@@ -235,7 +240,7 @@ def _epoch(
     augment: Augment | None,
     generator: torch.Generator,
 ) -> float:
-    """One step for each batch of rows; the result is the mean loss."""
+    """Make one step for each batch of rows; the result is the mean loss."""
     losses = []
     for rows in batches:
         x = dataset.X[rows]
@@ -249,7 +254,7 @@ def _epoch(
     return float(torch.stack(losses).mean())
 
 
-def correct(
+def correct_mask(
     network: Network, dataset: TensorDataset, weights: Tensor, rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which of these rows the network with these weights classifies correctly."""
@@ -257,10 +262,10 @@ def correct(
     module = network.module.to(device)
     module.eval()
     values = network.tensors(weights.to(device))
-    portions = torch.split(torch.as_tensor(np.asarray(rows), device=device), _CHUNK)
+    chunks = torch.split(torch.as_tensor(np.asarray(rows), device=device), _CHUNK)
     with torch.no_grad():
-        right = [
-            functional_call(module, values, (dataset.X[some],)).argmax(1) == dataset.y[some]
-            for some in portions
+        masks = [
+            functional_call(module, values, (dataset.X[chunk],)).argmax(1) == dataset.y[chunk]
+            for chunk in chunks
         ]
-    return np.asarray(torch.cat(right).cpu().numpy())
+    return np.asarray(torch.cat(masks).cpu().numpy())

@@ -19,17 +19,17 @@ from torch import Tensor, nn
 from fedwad.errors import InputError
 from fedwad.learning.local._layers import Image, MaxPool, Patches
 
-__all__ = ["BUILT_IN", "Network", "build", "device"]
+__all__ = ["BUILT_IN", "Network", "build", "fastest_device"]
 
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-_generator_lock = Lock()  # initial weights come from PyTorch's one generator
+_generator_lock = Lock()  # while initial weights are drawn from PyTorch's global generator
 
 
 def mlp(features: int, classes: int) -> nn.Module:
     """The paper's network for MNIST: fully connected, features-512-256-64-classes with ReLU.
 
-    It gives logits. The authors' code applies a softmax before a cross-entropy that expects logits,
-    which trains slowly and never to certainty.
+    It gives logits. The authors' network ends in a softmax, although the cross-entropy that follows
+    expects logits; it trains slowly and never gets certain.
     """
     sizes = {"first": (features, 512), "second": (512, 256), "third": (256, 64)}
     layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -43,10 +43,8 @@ def mlp(features: int, classes: int) -> nn.Module:
 def cnn(features: int, classes: int) -> nn.Module:
     """The paper's network for CIFAR-10: two 5x5 convolutions of 64 channels, then 120-64-classes.
 
-    Each convolution is followed by pooling by 2.
-
-    It takes square images of one or three channels as rows of side * side * channels features,
-    channels last.
+    2x2 pooling follows each convolution. Samples are square images of one or three channels, as
+    rows of side * side * channels features, channels last.
     """
     channels = 3 if features % 3 == 0 and math.isqrt(features // 3) ** 2 == features // 3 else 1
     side = math.isqrt(features // channels)
@@ -55,7 +53,7 @@ def cnn(features: int, classes: int) -> nn.Module:
             f"Samples of {features} features are not square images of one or three channels with a"
             " side of at least 16; take the model 'mlp'."
         )
-    left = ((side - 4) // 2 - 4) // 2
+    pooled_side = ((side - 4) // 2 - 4) // 2  # after two convolutions with pooling
     layers: OrderedDict[str, nn.Module] = OrderedDict(image=Image(side, channels))
     for name, into in (("first", channels), ("second", 64)):
         layers[f"{name}_patches"] = Patches()
@@ -63,7 +61,7 @@ def cnn(features: int, classes: int) -> nn.Module:
         layers[f"{name}_pool"] = MaxPool()
         layers[f"{name}_rectifier"] = nn.ReLU()  # after pooling: the same result, but cheaper
     layers["flat"] = nn.Flatten()
-    for name, into, out in (("third", 64 * left * left, 120), ("fourth", 120, 64)):
+    for name, into, out in (("third", 64 * pooled_side**2, 120), ("fourth", 120, 64)):
         layers[name] = nn.Linear(into, out)
         layers[f"{name}_rectifier"] = nn.ReLU()
     layers["head"] = nn.Linear(64, classes)
@@ -76,10 +74,11 @@ BUILT_IN: dict[str, Callable[[int, int], nn.Module]] = {"mlp": mlp, "cnn": cnn}
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network, and which of its parameters are personal: those stay with the client.
+    """A network, and which of its parameters are personal, which means that they stay with each
+    client.
 
-    Weights travel as one vector of float32, all parameters in the network's own order.
-    `personal_mask` marks the entries of that vector that do not travel.
+    Its weights are one vector of float32, with all parameters in the order of the module.
+    `personal_mask` marks the entries of that vector that are personal.
     """
 
     module: nn.Module
@@ -93,28 +92,28 @@ class Network:
         """The number of weights."""
         return len(self.personal_mask)
 
-    def initial(self) -> NDArray[np.float32]:
+    def initial_weights(self) -> NDArray[np.float32]:
         """The weights that the network was built with."""
         return np.concatenate([p.detach().numpy().ravel() for p in self.module.parameters()])
 
-    def joined(
-        self, travelling: NDArray[np.float32], personal: NDArray[np.float32]
+    def join(
+        self, shared: NDArray[np.float32], personal: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """The whole vector from the shared and the personal part."""
-        whole = np.empty(self.size, dtype=np.float32)
-        whole[~self.personal_mask], whole[self.personal_mask] = travelling, personal
-        return whole
+        """The vector of all weights from the shared and the personal ones."""
+        weights = np.empty(self.size, dtype=np.float32)
+        weights[~self.personal_mask], weights[self.personal_mask] = shared, personal
+        return weights
 
     def tensors(self, flat: Tensor) -> dict[str, Tensor]:
-        """Parameters by name as views of vectors (..., size)."""
+        """The parameters by name, of one vector of weights (size,) or of many (..., size)."""
         parts = torch.split(flat, [shape.numel() for shape in self.shapes], dim=-1)
         return {
             name: part.reshape(*flat.shape[:-1], *shape)
             for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
         }
 
-    def flat(self, tensors: dict[str, Tensor]) -> Tensor:
-        """The vectors (M, size) of stacked parameters (M, ...)."""
+    def flatten(self, tensors: dict[str, Tensor]) -> Tensor:
+        """The vectors of weights (M, size) of M networks, from stacked parameters (M, ...)."""
         return torch.cat([tensors[name].flatten(1) for name in self.names], dim=1)
 
     def body_and_head(self) -> tuple[nn.Sequential, nn.Sequential] | None:
@@ -123,18 +122,19 @@ class Network:
         if not isinstance(self.module, nn.Sequential):
             return None
         children = list(self.module.named_children())
-        owners = [self._owners(name, child) for name, child in children]
-        first = next((at for at, owner in enumerate(owners) if owner == {True}), len(children))
-        shared, personal = set().union(*owners[:first]), set().union(*owners[first:])
-        if not 0 < first < len(children) or False in personal or True in shared:
+        flags = [self._personal_flags(name, child) for name, child in children]
+        first = next((at for at, flag in enumerate(flags) if flag == {True}), len(children))
+        body_flags, head_flags = set().union(*flags[:first]), set().union(*flags[first:])
+        if not 0 < first < len(children) or False in head_flags or True in body_flags:
             return None
         return (
             nn.Sequential(OrderedDict(children[:first])),
             nn.Sequential(OrderedDict(children[first:])),
         )
 
-    def _owners(self, name: str, child: nn.Module) -> set[bool]:
-        """Whether the parameters of a layer are personal; empty for a layer without any."""
+    def _personal_flags(self, name: str, child: nn.Module) -> set[bool]:
+        """Whether parameters of a layer are personal: {True} if all are, {False} if none is, both
+        values if only some are, and the empty set for a layer without parameters."""
         return {f"{name}.{inner}" in self.personal_names for inner, _ in child.named_parameters()}
 
 
@@ -149,9 +149,9 @@ def build(
         and classes and returns a `torch.nn.Module` that maps rows (n, features) to logits (n,
         classes).
     personal : names of layers or parameters that stay with each client; the last layer by default,
-        none when empty
+        no layer if empty
     """
-    factory = BUILT_IN.get(model) or _imported(model)
+    factory = BUILT_IN.get(model) or _import_factory(model)
     with _generator_lock, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = _make_module(factory, model, features, classes)
@@ -163,23 +163,23 @@ def build(
             f"The model {model!r} keeps running statistics, which cannot be averaged between"
             " clients; take GroupNorm or LayerNorm instead of BatchNorm."
         )
-    chosen = _personal(tuple(parameters), personal)
-    marks = [np.full(p.numel(), name in chosen) for name, p in parameters.items()]
+    personal_names = _parameters_of_layers(tuple(parameters), personal)
+    masks = [np.full(p.numel(), name in personal_names) for name, p in parameters.items()]
     return Network(
         module,
         tuple(parameters),
         tuple(p.shape for p in parameters.values()),
-        chosen,
-        np.concatenate(marks),
+        personal_names,
+        np.concatenate(masks),
     )
 
 
-def device() -> torch.device:
-    """The device that trains fastest: CUDA if there is one."""
+def fastest_device() -> torch.device:
+    """A GPU with CUDA if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _imported(model: str) -> Callable[[int, int], Any]:
+def _import_factory(model: str) -> Callable[[int, int], Any]:
     if not isinstance(model, str) or not _IMPORT_PATH.fullmatch(model):
         raise InputError(
             f"There is no model {model!r}; choose {', '.join(BUILT_IN)}, or give"
@@ -215,21 +215,22 @@ def _make_module(
     return module
 
 
-def _personal(names: tuple[str, ...], wanted: Sequence[str] | None) -> frozenset[str]:
-    """Names of the parameters of the wanted layers; those of the last layer by default."""
-    if wanted is None:
-        wanted = (_layer(names[-1]),)
+def _parameters_of_layers(names: tuple[str, ...], layers: Sequence[str] | None) -> frozenset[str]:
+    """Those of the names that belong to these layers, by default to the last layer."""
+    if layers is None:
+        layers = (_layer(names[-1]),)
     chosen: set[str] = set()
-    for layer in wanted:
-        found = {name for name in names if name == layer or name.startswith(f"{layer}.")}
-        if not found:
-            layers = dict.fromkeys(map(_layer, names))
-            raise InputError(f"The model has no layer {layer!r}; it has {', '.join(layers)}.")
-        chosen |= found
+    for layer in layers:
+        own = {name for name in names if name == layer or name.startswith(f"{layer}.")}
+        if not own:
+            existing = dict.fromkeys(map(_layer, names))
+            raise InputError(f"The model has no layer {layer!r}; it has {', '.join(existing)}.")
+        chosen |= own
     if len(chosen) == len(names):
         raise InputError("All layers were named as personal; at least one has to be shared.")
     return frozenset(chosen)
 
 
 def _layer(parameter: str) -> str:
+    """The layer of a parameter: "head" for "head.weight"."""
     return parameter.rpartition(".")[0] or parameter

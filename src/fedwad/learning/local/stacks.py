@@ -1,15 +1,15 @@
 """Many networks of the same shape, trained at once.
 
 The weights of M networks are stacked, W: (M, out, in), so a step is one batched product instead of
-M small ones. The sums are those of training one by one, in a different order, so results differ by
-rounding alone.
+M small ones. Results differ from training one by one only by rounding, because sums have a
+different order.
 
 `torch.func.vmap` computes the gradient of any module. Linear layers with ReLU between have a
-hand-written step, `_linear_step`, because their arithmetic takes no longer than the overhead of
-`torch.func`. With `vmap`, stacks of one or two networks take 1.7 to 3.3 times as long, and 2.8 to
-4.6 times when only the last layer learns. Stacks are that small when two of twenty sites train in a
-round. Stacks of ten and fifty take 1.1 to 2.1 times as long (`python -m benchmarks gradients`,
-processor time of one thread).
+hand-written step, `_linear_step`, because the overhead of `torch.func` takes as long as their
+arithmetic. With `vmap` instead, stacks of one or two networks take 1.7 to 3.3 times as long, and
+2.8 to 4.6 times when only the last layer learns. Stacks are that small when two of twenty sites
+train in a round. Stacks of ten and fifty take 1.1 to 2.1 times as long (`python -m benchmarks
+gradients`, processor time of one thread).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from fedwad.learning.local.descent import (
     SGDOptions,
     Task,
     TensorDataset,
-    Trained,
+    TrainedNetwork,
     epoch_rows,
-    parameters_of,
+    learning_parameters,
 )
 from fedwad.learning.local.networks import Network
 
 __all__ = ["linear_layers", "train_stack"]
 
-_CHUNK = 8192  # samples at a time that layers are evaluated on without learning
+_CHUNK = 8192  # samples at a time on which layers that do not learn are evaluated
 
 #: A function of samples (A, batch, ...), labels (A, batch) and row weights (A, batch). It moves the
 #: weights of the first A networks of a stack by one step and returns the loss of each.
@@ -46,7 +46,8 @@ Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class _Stack:
-    """Networks in training: their stacked weights by name, and the momentum of those that learn."""
+    """Networks in training: their stacked weights by name, and the momentum of the weights that
+    learn."""
 
     weights: dict[str, Tensor]
     momentum: dict[str, Tensor]
@@ -56,11 +57,11 @@ class _Stack:
     def of(cls, weights: dict[str, Tensor], learning: Sequence[str], options: SGDOptions) -> _Stack:
         return cls(weights, {name: torch.zeros_like(weights[name]) for name in learning}, options)
 
-    def learning(self, active: int) -> dict[str, Tensor]:
+    def learning_weights(self, active: int) -> dict[str, Tensor]:
         """The weights that learn, of the first `active` networks."""
         return {name: self.weights[name][:active] for name in self.momentum}
 
-    def fixed(self, active: int) -> dict[str, Tensor]:
+    def fixed_weights(self, active: int) -> dict[str, Tensor]:
         """The weights that do not change, of the first `active` networks."""
         names = (name for name in self.weights if name not in self.momentum)
         return {name: self.weights[name][:active] for name in names}
@@ -73,10 +74,11 @@ def train_stack(
     options: SGDOptions,
     augment: Augment | None = None,
     half_precision: bool = False,
-) -> list[Trained]:
-    """Train all tasks at once. Tasks must be sorted, those with the most samples first.
+) -> list[TrainedNetwork]:
+    """Train all tasks at once. Tasks must be sorted, those with more samples first.
 
-    Tasks with fewer batches finish an epoch earlier, so the active ones are always the first.
+    A task with fewer batches finishes an epoch earlier. So the tasks that still have batches, the
+    active ones, are always the first of the stack.
     """
     device = dataset.X.device
     network.module.train()
@@ -93,18 +95,18 @@ def train_stack(
         if phase.layers == "personal" and body_and_head is not None:
             losses = _train_last_layers(body_and_head, weights, dataset, tasks, options, epochs)
             continue
-        stack = _Stack.of(weights, parameters_of(network, phase.layers), options)
+        stack = _Stack.of(weights, learning_parameters(network, phase.layers), options)
         if phase.layers == "personal" or augment is None:
             step = _step(network.module, stack, half_precision)
         else:
             generator = torch.Generator(device).manual_seed(tasks[0].seed + epochs[0])
-            step = _augmented(_vmap_step(network.module, stack, half_precision), augment, generator)
+            vmap_step = _vmap_step(network.module, stack, half_precision)
+            step = _with_augmentation(vmap_step, augment, generator)
         losses = _descend(step, dataset, tasks, options.batch_size, epochs)
-    return [_trained(*pair) for pair in zip(network.flat(weights), losses, strict=True)]
-
-
-def _trained(weights: Tensor, loss: float) -> Trained:
-    return Trained(weights, None if np.isnan(loss) else float(loss))
+    return [
+        TrainedNetwork(vector, None if np.isnan(loss) else float(loss))
+        for vector, loss in zip(network.flatten(weights), losses, strict=True)
+    ]
 
 
 def _train_last_layers(
@@ -140,13 +142,13 @@ def _train_last_layers(
 def _descend(
     step: Step, dataset: TensorDataset, tasks: Sequence[Task], batch_size: int, epochs: range
 ) -> NDArray[np.float64]:
-    """Run a step on every batch; the result is the mean loss of each task over the last epoch."""
+    """Make a step for every batch; the result is the mean loss of each task over the last epoch."""
     device = dataset.X.device
     total = torch.zeros(len(tasks), device=device)
     row_weights = _row_weights(tasks, batch_size, device)
     steps = np.array([-(-len(task.rows) // batch_size) for task in tasks])
     for epoch in epochs:
-        rows = _rows(tasks, epoch, batch_size, device)
+        rows = _batch_rows(tasks, epoch, batch_size, device)
         total.zero_()
         for batch in range(steps[0]):
             active = int(np.searchsorted(-steps, -batch))  # tasks with more than `batch` batches
@@ -157,14 +159,14 @@ def _descend(
 
 
 def _step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
-    """The hand-written step where the module has one, else that of `vmap`."""
+    """The hand-written step for linear layers in full precision, else that of `vmap`."""
     layers = None if half_precision else linear_layers(module)
-    return (
-        _vmap_step(module, stack, half_precision) if layers is None else _linear_step(layers, stack)
-    )
+    if layers is None:
+        return _vmap_step(module, stack, half_precision)
+    return _linear_step(layers, stack)
 
 
-def _augmented(step: Step, augment: Augment, generator: torch.Generator) -> Step:
+def _with_augmentation(step: Step, augment: Augment, generator: torch.Generator) -> Step:
     return lambda x, y, row_weight: step(augment(x, generator), y, row_weight)
 
 
@@ -172,13 +174,13 @@ def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
     """A step of any module, with the gradient of `torch.func`."""
 
     def loss(
-        learned: dict[str, Tensor],
+        learning: dict[str, Tensor],
         fixed: dict[str, Tensor],
         x: Tensor,
         y: Tensor,
         row_weight: Tensor,
     ) -> Tensor:
-        values = learned | fixed
+        values = learning | fixed
         if half_precision:
             values, x = {name: value.bfloat16() for name, value in values.items()}, x.bfloat16()
         logits = functional_call(module, values, (x,)).float()
@@ -188,12 +190,12 @@ def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
 
     def step(x: Tensor, y: Tensor, row_weight: Tensor) -> Tensor:
         active = len(x)
-        learned = stack.learning(active)
-        gradients, value = gradient(learned, stack.fixed(active), x, y, row_weight)
+        learning = stack.learning_weights(active)
+        gradients, value = gradient(learning, stack.fixed_weights(active), x, y, row_weight)
         sgd(
-            list(learned.values()),
-            [gradients[name] for name in learned],
-            [stack.momentum[name][:active] for name in learned],
+            list(learning.values()),
+            [gradients[name] for name in learning],
+            [stack.momentum[name][:active] for name in learning],
             fused=True,
             weight_decay=0.0,
             momentum=stack.options.momentum,
@@ -211,12 +213,12 @@ def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
 def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
     """A step of linear layers with ReLU between, x_k = relu(W_k x_{k-1} + b_k).
 
-    A layer's error is the gradient of the loss by its output before ReLU. For the last layer it
-    is (softmax - one-hot label) times the row's weight. For the layer before, it is W^T error where
-    x > 0, else 0. The gradient of W is error x^T, which is added to the momentum.
+    The error of a layer is the gradient of the loss with respect to its output before ReLU. For the
+    last layer it is (softmax - one-hot label) times the row's weight. For the layer before it is
+    W^T error where x > 0, else 0. The gradient of W is error x^T, which is added to the momentum.
     """
-    learning = [name.rpartition(".")[0] for name in stack.momentum]
-    lowest = min(layers.index(name) for name in learning)  # layer that learns
+    # No error is needed below the first layer that learns.
+    lowest = min(layers.index(name.rpartition(".")[0]) for name in stack.momentum)
 
     def forward(x: Tensor) -> list[Tensor]:
         """The input of each layer, then the logits."""
@@ -261,7 +263,7 @@ def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
 
 
 def linear_layers(module: nn.Module) -> list[str] | None:
-    """Names of the layers of a module that consists of linear layers with ReLU between; None for
+    """Names of the linear layers, if a module consists of linear layers with ReLU between; None for
     any other module."""
     if type(module) is not nn.Sequential:
         return None
@@ -272,10 +274,10 @@ def linear_layers(module: nn.Module) -> list[str] | None:
     return None if any(part.bias is None for part in layers.values()) else list(layers)
 
 
-def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.device) -> Tensor:
+def _batch_rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.device) -> Tensor:
     """Rows of each batch, (steps, M, batch).
 
-    Where a task has no row left, its first row is repeated, with no weight in `_row_weights`.
+    Where a task has no row left, its first row fills the batch; `_row_weights` gives it no weight.
     """
     max_steps = -(-len(tasks[0].rows) // batch_size)
     rows = np.empty((len(tasks), max_steps * batch_size), dtype=np.int64)
@@ -290,9 +292,9 @@ def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.devi
 
 
 def _row_weights(tasks: Sequence[Task], batch_size: int, device: torch.device) -> Tensor:
-    """The weight (steps, M, batch) of each row in its batch's mean loss.
+    """The weight of each row in the mean loss of its batch, (steps, M, batch).
 
-    Rows that only fill up a batch have weight zero.
+    Rows that only fill a batch have weight zero.
     """
     max_steps = -(-len(tasks[0].rows) // batch_size)
     counts = torch.tensor([len(task.rows) for task in tasks], device=device)[:, None]
