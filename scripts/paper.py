@@ -17,7 +17,7 @@ import numpy as np
 
 from fedwad.experiments import NAMES
 from fedwad.experiments._boosting_claims import ALGORITHMS, DATA
-from fedwad.experiments._boosting_paper import PAPERS
+from fedwad.experiments._boosting_paper import PAPER_ACCURACY
 from fedwad.experiments._experiment import pick
 from paper_words import RULES
 
@@ -158,14 +158,15 @@ def accuracy_table(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[s
             for way in ways:
                 found = column(pick(own, way=way), "accuracy")
                 text = mean_and_deviation(found)
-                printed = PAPERS.get((*where, algorithm, int(clients), way))
+                printed = PAPER_ACCURACY.get((*where, algorithm, int(clients), way))
                 gains[way].append(found.mean() - vanilla)
                 if printed:
                     apart = abs(found.mean() - printed.mean)
                     far = apart > 0.5 and apart > 2 * np.hypot(found.std(), printed.deviation)
                     text += f" (paper {printed.mean} ± {printed.deviation}){' †' if far else ''}"
                     printed_gains[way].append(
-                        printed.mean - PAPERS[*where, algorithm, int(clients), "vanilla"].mean
+                        printed.mean
+                        - PAPER_ACCURACY[*where, algorithm, int(clients), "vanilla"].mean
                     )
                 line.append(text)
             lines.append(line)
@@ -243,7 +244,7 @@ def authors_code_table() -> str:
             line, lead = [lead, name], ""
             for way in ("vanilla", "paper 10 affinity"):
                 own = pick(rows, algorithm=algorithm, way=way)
-                printed = PAPERS[*table_key, algorithm, clients, way]
+                printed = PAPER_ACCURACY[*table_key, algorithm, clients, way]
                 line.append(mean_and_deviation(column(own, "mean of clusters")))
                 line.append("{} ± {}".format(*printed))
             lines.append([*line, f"{column(own, 'accuracy').mean():.1f}"])
@@ -259,7 +260,7 @@ def authors_draws_table() -> str:
         line = [title]
         for algorithm in ALGORITHMS:
             found = column(pick(rows, algorithm=algorithm), "accuracy")
-            printed = PAPERS[*table_key, algorithm, clients, "vanilla"]
+            printed = PAPER_ACCURACY[*table_key, algorithm, clients, "vanilla"]
             line.append(mean_and_deviation(found) if len(found) else "")
             line.append("{} ± {}".format(*printed))
         lines.append(line)

@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 
 from fedwad.experiments._boosting_claims import average_uplifts, largest_uplift
-from fedwad.experiments._coreset_claims import PAPER_METHODS, longest
+from fedwad.experiments._coreset_claims import PAPER_METHODS, with_most_epochs
 from fedwad.experiments._experiment import Row, mean_by, pick
-from fedwad.experiments._otdd_claims import orders
-from fedwad.experiments._otdd_rows import COMPARED, compared_settings, exact_beside, over_pairs
+from fedwad.experiments._otdd_claims import compare_orders
+from fedwad.experiments._otdd_rows import (
+    COMPARED,
+    compared_settings,
+    exact_for_same_draws,
+    mean_by_pair,
+)
 
 __all__ = ["RULES", "Rule"]
 
@@ -112,7 +117,7 @@ def _slower_everywhere(rows: Sequence[Row]) -> bool:
 def _classes_stay(rows: Sequence[Row]) -> bool:
     """A support of 100 covers as many classes as one of 10, everywhere."""
     found: dict[tuple[str, int], set[int]] = {}
-    for row in longest(rows):
+    for row in with_most_epochs(rows):
         if row["method"] in PAPER_METHODS:
             found.setdefault((row["data"], row["K"]), set()).add(row["classes"])
     return all(len(numbers) == 1 for numbers in found.values())
@@ -134,9 +139,10 @@ def _ahead_with_all(rows: Sequence[Row]) -> bool:
 
 
 def _wrong_only_from_usps(rows: Sequence[Row]) -> bool:
-    way = next(wanted for title, wanted in compared_settings(rows) if title.startswith("FedWaD"))
-    kept, of, wrong = orders(exact_beside(rows, way), over_pairs(rows, way))
-    return of - kept <= 2 and set(wrong) <= {"usps"}
+    settings = compared_settings(rows)
+    first = next(setting for title, setting in settings if title.startswith("FedWaD"))
+    *_, wrong = compare_orders(exact_for_same_draws(rows, first), mean_by_pair(rows, first))
+    return len(wrong) <= 2 and set(wrong) <= {"usps"}
 
 
 def _better_below_the_support(rows: Sequence[Row]) -> bool:

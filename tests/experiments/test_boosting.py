@@ -14,7 +14,7 @@ from fedwad.errors import InputError
 from fedwad.experiments import _boosting_setting, boosting, experiment
 from fedwad.experiments._authors_draws import authors_draws
 from fedwad.experiments._boosting_claims import draw, judge
-from fedwad.experiments._boosting_paper import PAPERS
+from fedwad.experiments._boosting_paper import PAPER_ACCURACY
 from fedwad.experiments._boosting_setting import Setting, partitions
 
 needs_torch = pytest.mark.skipif(
@@ -70,7 +70,7 @@ def made_up(accuracy, data=("mnist",), ari=1.0):
 
 class TestTasks:
     def test_each_cell_of_the_papers_table_has_its_task(self):
-        wanted = {(data, count, structure) for data, structure, _, count, _ in PAPERS}
+        wanted = {(data, count, structure) for data, structure, _, count, _ in PAPER_ACCURACY}
         found = {
             (task["data"], task["clients"], task["structure"])
             for task in experiment("boosting").tasks(False)
@@ -111,8 +111,8 @@ class TestTheAuthorsDraws:
         run = training.Run(setting, (0,) * 20, "fedavg", "draws")
         labels = digits["train"][1], digits["test"][1]
         drawn = authors_draws(*labels, 20, "groups", 1)
-        steps = list(training._steps(run, list(training.client_rows(run)[0]), 0))
-        assert [step.ranking[: step.count] for step in steps] == [
+        rounds = list(training._schedule(run, list(training.client_rows(run)[0]), 0))
+        assert [one.ranking[: one.count] for one in rounds] == [
             tuple(f"client{client:03d}" for client in own) for own in drawn.rounds
         ]
         for own, rows in zip((drawn.train, drawn.test), training.client_rows(run), strict=True):
@@ -282,9 +282,9 @@ class TestClaims:
 
 def test_the_papers_own_numbers_are_those_of_its_table():
     """A few of them by hand, and the average uplifts that the paper prints below its columns."""
-    assert PAPERS["mnist", "none", "fedrep", 10, "vanilla"] == (54.3, 11.2)
-    assert PAPERS["cifar10", "groups", "fedper", 100, "paper 100 sparse 5"] == (82.5, 1.5)
-    assert len(PAPERS) == 2 * 2 * 3 * 4 * 7
+    assert PAPER_ACCURACY["mnist", "none", "fedrep", 10, "vanilla"] == (54.3, 11.2)
+    assert PAPER_ACCURACY["cifar10", "groups", "fedper", 100, "paper 100 sparse 5"] == (82.5, 1.5)
+    assert len(PAPER_ACCURACY) == 2 * 2 * 3 * 4 * 7
     printed = {
         ("mnist", "groups"): 29.8,
         ("mnist", "none"): 18.9,
@@ -293,7 +293,11 @@ def test_the_papers_own_numbers_are_those_of_its_table():
     }
     for (data, structure), uplift in printed.items():
         cells = [
-            key for key in PAPERS if key[:2] == (data, structure) and key[4] == "paper 10 affinity"
+            key
+            for key in PAPER_ACCURACY
+            if key[:2] == (data, structure) and key[4] == "paper 10 affinity"
         ]
-        found = np.mean([PAPERS[key].mean - PAPERS[*key[:4], "vanilla"].mean for key in cells])
+        found = np.mean(
+            [PAPER_ACCURACY[key].mean - PAPER_ACCURACY[*key[:4], "vanilla"].mean for key in cells]
+        )
         assert found == pytest.approx(uplift, abs=0.06)

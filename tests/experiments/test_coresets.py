@@ -52,7 +52,7 @@ def test_pictures_and_verdicts_of_what_the_paper_saw(quick):
 
 def test_without_a_gpu_the_papers_epochs_are_left_out(monkeypatch):
     for there in (True, False):
-        monkeypatch.setattr(coresets, "cuda", lambda there=there: there)
+        monkeypatch.setattr(coresets, "has_cuda", lambda there=there: there)
         left = [task for task in CORESETS.tasks(False) if CORESETS.skip_reason(**task)]
         assert [task["epochs"] for task in left] == ([] if there else [1000] * 8)
 

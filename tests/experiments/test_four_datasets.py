@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from fedwad.experiments import experiment
-from fedwad.experiments._otdd_claims import orders
+from fedwad.experiments._otdd_claims import compare_orders
 from fedwad.experiments.otdd import _tasks
 
 OTDD = experiment("otdd")
@@ -49,11 +49,11 @@ def verdict(rows, start):
 class TestOrders:
     def test_all_kept(self):
         exact = np.arange(6.0)
-        assert orders(exact, 10 + exact) == (12, 12, [])
+        assert compare_orders(exact, 10 + exact) == (12, 12, [])
 
     def test_where_two_distances_changed_places(self):
         exact = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])  # MNIST is nearest to KMNIST, then to USPS
-        kept, of, wrong = orders(exact, np.array([2.0, 1.0, 3.0, 4.0, 5.0, 6.0]))
+        kept, of, wrong = compare_orders(exact, np.array([2.0, 1.0, 3.0, 4.0, 5.0, 6.0]))
         assert (kept, of, wrong) == (11, 12, ["mnist"])
 
     def test_beside_kendalls_tau_of_each_row(self):
@@ -69,7 +69,9 @@ class TestOrders:
                 kendalltau(np.delete(a, k), np.delete(b, k)).statistic
                 for k, (a, b) in enumerate(zip(*squares, strict=True))
             ]
-            assert orders(exact, found)[0] == pytest.approx(sum(3 * (1 + tau) / 2 for tau in taus))
+            assert compare_orders(exact, found)[0] == pytest.approx(
+                sum(3 * (1 + tau) / 2 for tau in taus)
+            )
 
 
 @pytest.mark.parametrize("quick", [True, False])

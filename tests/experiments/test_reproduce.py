@@ -11,7 +11,7 @@ import fedwad
 from fedwad.errors import InputError
 from fedwad.experiments import NAMES, Claim, Experiment, experiment, reproduce
 from fedwad.experiments._experiment import mean_by, pick
-from fedwad.experiments._plots import axes
+from fedwad.experiments._plots import subplots
 from fedwad.experiments._reproduce import run
 
 
@@ -26,7 +26,7 @@ def counting(calls, fail_at=None, too_large=99):
         return [{"square": float(number**2)}]
 
     def draw(rows):
-        figure, (panel,) = axes(1, 1, 4.6, 3.4)
+        figure, (panel,) = subplots(1, 1, panel_size=(4.6, 3.4))
         panel.plot(*mean_by(rows, "number", "square"))
         return {"squares": figure}
 
@@ -82,13 +82,13 @@ class TestRun:
     def test_a_line_cut_short_is_measured_again(self, tmp_path):
         calls = []
         outcome = run(counting(calls), tmp_path)
-        journal = outcome.folder / "rows.jsonl"
-        journal.write_bytes(journal.read_bytes()[:-7])
+        rows_file = outcome.folder / "rows.jsonl"
+        rows_file.write_bytes(rows_file.read_bytes()[:-7])
         calls.clear()
         again = run(counting(calls), tmp_path)
         assert calls == [4]
         assert again.claims == outcome.claims
-        assert len(journal.read_text().splitlines()) == 5
+        assert len(rows_file.read_text().splitlines()) == 5
 
     def test_a_fresh_run_forgets(self, tmp_path):
         calls = []
@@ -141,11 +141,11 @@ class TestRun:
 
     def test_what_another_machine_has_measured_is_used(self, tmp_path):
         outcome = run(counting([]), tmp_path)
-        journal = outcome.folder / "rows.jsonl"
-        lines = [json.loads(line) for line in journal.read_text().splitlines()]
+        rows_file = outcome.folder / "rows.jsonl"
+        lines = [json.loads(line) for line in rows_file.read_text().splitlines()]
         lines[4]["machine"] = {"system": "Elsewhere", "gpu": "a large one"}
         lines[4]["seconds"] = 7.5
-        journal.write_text("".join(json.dumps(line) + "\n" for line in lines[3:]))
+        rows_file.write_text("".join(json.dumps(line) + "\n" for line in lines[3:]))
         calls = []
         again = run(counting(calls, too_large=3), tmp_path)
         assert calls == [0, 1, 2]

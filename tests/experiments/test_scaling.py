@@ -87,8 +87,8 @@ def test_few_rounds_do_not_show_that_there_are_no_numerical_errors():
 def test_rounds_by_pot_leave_small_masses_out():
     x, y = (np.random.default_rng(seed).standard_normal((7, 2)) for seed in range(2))
     sizes = [
-        [support for _, support, _ in pot_rounds(x, y[:5], x[:3], 2, least)]
-        for least in (0.0, 0.03)
+        [support for _, support, _ in pot_rounds(x, y[:5], x[:3], 2, min_mass)]
+        for min_mass in (0.0, 0.03)
     ]
     assert sizes[1][-1] < sizes[0][-1]
 

@@ -19,8 +19,8 @@ def experiment(name: str) -> Experiment:
     """The experiment of this name."""
     if name not in NAMES:
         raise InputError(f"There is no experiment {name!r}; choose {', '.join(NAMES)} or all.")
-    found: Experiment = import_module(f"fedwad.experiments.{name}").EXPERIMENT
-    return found
+    chosen: Experiment = import_module(f"fedwad.experiments.{name}").EXPERIMENT
+    return chosen
 
 
 def reproduce(
@@ -30,15 +30,15 @@ def reproduce(
     fresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
-    """Run one of the paper's experiments and write its table, pictures, facts and judgement into
-    `out`/name.
+    """Run one of the paper's experiments, and write its table, its figures and facts.json with the
+    judged claims into `out`/name.
 
     Parameters
     ----------
     name : one of `NAMES`
     out : folder of results
-    quick : fewer and smaller settings, for a first look in a few minutes
-    fresh : start again; otherwise what an interrupted run has measured is kept
-    progress : called before each task
+    quick : measure fewer and smaller settings, which takes a few minutes; the folder is name-quick
+    fresh : delete earlier rows and measure everything; otherwise tasks with rows are not repeated
+    progress : called before each task and after the last
     """
     return run(experiment(name), out, quick, fresh, progress)

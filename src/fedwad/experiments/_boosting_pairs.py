@@ -1,9 +1,10 @@
-"""FedWaD between all pairs of clients at once, on a GPU: what `fedwad.matrix(method="pairs")` does
-one by one.
+"""FedWaD between all pairs of clients at once, on a GPU; `fedwad.matrix(method="pairs")` computes
+one pair after the other.
 
-Exact transport is replaced by an entropic one, min <C, P> + e KL(P | a b'), solved in the log
-domain with an e that shrinks to 1/1000 of the mean cost. All pairs take their rounds in lockstep.
-For clusters of thousands of pairs only; the library itself always solves exactly.
+Exact transport is replaced by entropic transport: the plan P minimises <C, P> + e KL(P | a b') for
+the cost matrix C and the weights a and b. It is computed with logarithms, and the regularisation e
+decreases to 1/1000 of the mean cost. Only the experiment `boosting` uses it, for clusters from
+thousands of pairs; the library always solves exactly.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from fedwad.ot import Floats
 
 __all__ = ["all_pairs"]
 
-_LAST_E = 1e-3  # e as a fraction of the mean cost
+_LAST_E = 1e-3  # as a fraction of the mean cost
 _COLD_STEPS, _WARM_STEPS = 150, 40  # Sinkhorn iterations in the first round and in the others
-_FINAL_STEPS = 100  # for midpoints and for the distance
-_MEMORY = 2_000_000_000  # numbers of float32 in one chunk of pairs
+_FINAL_STEPS = 100  # Sinkhorn iterations for midpoints and for the distance
+_MAX_NUMBERS = 2_000_000_000  # numbers of float32 in memory for one chunk of pairs
 
 
 def all_pairs(
@@ -34,20 +35,21 @@ def all_pairs(
     seed: int,
     device: str = "cuda",
 ) -> Floats:
-    """The paper's estimates d_mu + d_nu, (N, N); clients must hold equally many samples each."""
+    """FedWaD's estimates, (N, N), from the samples and labels of each client; all clients must have
+    equally many samples."""
     points = torch.stack([_augmented(X, y, device) for X, y in clients.values()])
     pairs = np.array(list(combinations(range(len(points)), 2)))
-    chunk = max(1, _MEMORY // (2 * points.shape[1] * (points.shape[2] + 4 * support)))
-    found = np.zeros((len(points), len(points)))
-    for number, some in enumerate(np.array_split(pairs, -(-len(pairs) // chunk))):
+    chunk_size = max(1, _MAX_NUMBERS // (2 * points.shape[1] * (points.shape[2] + 4 * support)))
+    matrix = np.zeros((len(points), len(points)))
+    for number, chunk in enumerate(np.array_split(pairs, -(-len(pairs) // chunk_size))):
         rng = torch.Generator(device).manual_seed(seed * 1000 + number)
-        values = _estimates(points, torch.as_tensor(some, device=device), support, rounds, rng)
-        found[some[:, 0], some[:, 1]] = found[some[:, 1], some[:, 0]] = values.cpu().numpy()
-    return found
+        values = _estimates(points, torch.as_tensor(chunk, device=device), support, rounds, rng)
+        matrix[chunk[:, 0], chunk[:, 1]] = values.cpu().numpy()
+    return matrix + matrix.T
 
 
 def _augmented(X: Floats, y: NDArray[np.int64], device: str) -> Tensor:
-    """Samples beside mean and standard deviations of their class."""
+    """Samples, each followed by the mean and the standard deviations of its class: (n, 3 d)."""
     values = torch.as_tensor(X, device=device, dtype=torch.float32)
     result = torch.empty((len(values), 3 * values.shape[1]), device=device)
     for label in np.unique(y):
@@ -78,7 +80,8 @@ def _estimates(
 
 
 def _transport(x: Tensor, z: Tensor, g: Tensor | None, steps: int) -> tuple[Tensor, Tensor]:
-    """An entropic plan (P, 2, n, S) between equal weights, and the potentials of its columns."""
+    """An entropic plan (P, 2, n, S) between uniform weights, and the potentials of its columns in
+    units of the mean cost; `g` are potentials to start from, or None."""
     cost = squared_distances(x, z[:, None])
     n, size = cost.shape[2:]
     cost = cost / cost.mean((2, 3), keepdim=True)

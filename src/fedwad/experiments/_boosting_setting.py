@@ -29,25 +29,25 @@ __all__ = [
 ]
 
 Data = Literal["mnist", "cifar10"]
-#: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes per client, each
-#: class held by equally many clients. "drawn": as in the authors' code, in which a client may draw
-#: one class twice.
+#: The classes of clients. "groups": a client holds one of the pairs (0, 1), (2, 3) ... (8, 9).
+#: "none": two random classes per client, each class held by equally many clients. "drawn": two
+#: random classes as in the authors' code, in which a client may draw one class twice.
 Structure = Literal["groups", "none", "drawn"]
 Distances = Literal["paper 10", "paper 100", "summary"]
 
 #: Number of clusters, as in the authors' code.
 CLUSTERS = 5
-#: Distances are computed from at most so many samples of a client, equally many for all; training
-#: uses all samples.
+#: Distances use at most so many samples of a client, equally many of all clients. Training uses all
+#: samples.
 _DISTANCE_SAMPLES = 500
-_ROUNDS = 10
-_AFFINITY = 5000.0  # the authors' constant c of the affinity on MNIST, see `clusterings`
+_ROUNDS = 10  # of FedWaD
+_AFFINITY_CONSTANT = 5000.0  # the authors' c of the affinity on MNIST, see `clusterings`
 _CLASSES = 10
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A dataset divided among clients, with `samples` for each, or all there are."""
+    """A dataset divided among clients, with `samples` samples each; None divides all samples."""
 
     data: Data
     clients: int
@@ -66,7 +66,7 @@ def pixels(
 
 @cache
 def _codes(data: Data) -> NDArray[Any]:
-    """The features for distances: pixels, or for CIFAR-10 the code of an untrained autoencoder."""
+    """The features for distances: pixels, or for CIFAR-10 the codes of an untrained autoencoder."""
     X, _ = pixels(data, "train")
     return random_code(X) if data == "cifar10" else X
 
@@ -85,7 +85,7 @@ def partitions(setting: Setting) -> tuple[Partition, Partition]:
 
 
 def _draw_portions(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
-    """Divide each class into equally many portions, and let each client draw two of all."""
+    """Divide each class into equally many portions, and give each client two random portions."""
     data, rng = LabelledSamples(X, y), np.random.default_rng(seed)
     classes = np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)
     pairs = rng.permutation(classes).reshape(clients, 2)
@@ -96,7 +96,7 @@ def _draw_portions(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) ->
     return data.assign(counts, groups.reshape(-1), rng)
 
 
-def distance_data(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
+def _distance_data(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
     """The data of each client that distances are computed from."""
     train, _ = partitions(setting)
     codes, labels = _codes(setting.data), pixels(setting.data, "train")[1]
@@ -106,12 +106,12 @@ def distance_data(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]
 
 
 def distances(setting: Setting, method: Distances, on_gpu: bool = False) -> Floats:
-    """Dataset distances between all clients: the paper's FedWaD with a support of 10 or 100, or our
-    one message.
+    """Dataset distances between all clients, (N, N): by the paper's FedWaD with a support of 10 or
+    100, or by our summaries.
 
-    `on_gpu` computes the paper's for all pairs at once, with an entropic solver.
+    With `on_gpu`, those of FedWaD are computed for all pairs at once, with an entropic solver.
     """
-    data, seed = distance_data(setting), setting.seed
+    data, seed = _distance_data(setting), setting.seed
     if method == "summary":
         return fedwad.matrix(data, labels=True, seed=seed).value
     support = int(method.split()[1])
@@ -123,49 +123,51 @@ def distances(setting: Setting, method: Distances, on_gpu: bool = False) -> Floa
     return np.asarray(fedwad.matrix(data, labels=True, seed=seed, **options).fedwad)
 
 
-def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str, NDArray[np.int64]]:
-    """A label for each client, by the name of each clustering method.
+def clusterings(
+    setting: Setting, method: Distances, matrix: Floats
+) -> dict[str, NDArray[np.int64]]:
+    """The cluster of each client, for each way to cluster a matrix of distances.
 
-    Distances are clustered as in the authors' code, by scikit-learn: with the affinity (c - D^2) /
-    c, c = 5000 on MNIST (on CIFAR-10 the scale of the code is ours, so c = max D^2), and with
-    graphs of the 3 and 5 nearest neighbours; and with our affinity "kernel". With the summary's
-    distances that is "ours".
+    "affinity", "sparse 3" and "sparse 5" are those of the authors' code, by scikit-learn: the
+    affinity (c - D^2) / c, and graphs of the 3 and 5 nearest neighbours. On MNIST c = 5000. On
+    CIFAR-10 the scale of features is ours, so c = max D^2. "kernel" is our affinity. The names
+    begin with `method`, or with "ours" for summaries, where "ours" alone is the kernel.
     """
-    kernel = cluster(table, CLUSTERS, "kernel", seed=setting.seed)
-    authors = _authors_clusterings(setting, table)
+    kernel = cluster(matrix, CLUSTERS, "kernel", seed=setting.seed)
+    authors = _authors_clusterings(setting, matrix)
     if method == "summary":
         return {"ours": kernel} | {f"ours {name}": labels for name, labels in authors.items()}
-    named = authors | {"kernel": kernel}
-    return {f"{method} {name}": labels for name, labels in named.items()}
+    all_ways = authors | {"kernel": kernel}
+    return {f"{method} {name}": labels for name, labels in all_ways.items()}
 
 
-def _authors_clusterings(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]]:
+def _authors_clusterings(setting: Setting, matrix: Floats) -> dict[str, NDArray[np.int64]]:
     """The paper's three clusterings of a matrix of distances."""
     from sklearn.cluster import SpectralClustering
 
-    squares = table**2
-    unit = _AFFINITY if setting.data == "mnist" else float(squares.max())
+    squares = matrix**2
+    c = _AFFINITY_CONSTANT if setting.data == "mnist" else float(squares.max())
     if setting.structure == "drawn":
-        # Their code puts a client of one class far from all clients before it.
+        # Their code sets D^2 to c between a client with one class and all clients before it.
         single = (partitions(setting)[0].counts > 0).sum(axis=1) == 1
         far = np.triu(np.broadcast_to(single, squares.shape), 1)
-        squares = np.where(far | far.T, unit, squares)
+        squares = np.where(far | far.T, c, squares)
     common = {"n_clusters": CLUSTERS, "n_init": 10, "random_state": setting.seed}
     with warnings.catch_warnings():
         # scikit-learn warns of graphs in several parts, and clusters them all the same.
         warnings.simplefilter("ignore", UserWarning)
         by_affinity = SpectralClustering(affinity="precomputed", **common)
-        found = {"affinity": by_affinity.fit_predict(np.maximum((unit - squares) / unit, 0.0))}
+        labels = {"affinity": by_affinity.fit_predict(np.maximum((c - squares) / c, 0.0))}
         for n_neighbors in (3, 5):
             graph = SpectralClustering(
                 affinity="precomputed_nearest_neighbors", n_neighbors=n_neighbors, **common
             )
-            found[f"sparse {n_neighbors}"] = graph.fit_predict(squares)
-    return found
+            labels[f"sparse {n_neighbors}"] = graph.fit_predict(squares)
+    return labels
 
 
 def rand_index(setting: Setting, labels: NDArray[np.int64]) -> float:
-    """The adjusted Rand index of a clustering to the true groups."""
+    """The adjusted Rand index between a clustering and the true groups."""
     from sklearn.metrics import adjusted_rand_score
 
     return round(float(adjusted_rand_score(partitions(setting)[0].groups, labels)), 4)

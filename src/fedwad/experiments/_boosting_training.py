@@ -1,4 +1,4 @@
-"""All trainings of the experiment `boosting` at once: a round of all runs is one stack of small
+"""All trainings of the experiment `boosting` at once: one round of all runs trains one stack of
 networks.
 
 The schedule of rounds is that of `fedwad.learning`. A client is a set of rows of one dataset.
@@ -34,22 +34,25 @@ from fedwad.learning.local.networks import Network, build, mlp
 
 __all__ = ["Run", "Training", "client_rows", "run_all", "softmax_mlp"]
 
+#: The rows of each client.
 Rows = dict[str, NDArray[np.int64]]
 
-#: "ours": networks that give logits; a client's own layer starts from its first weights. "softmax":
-#: the authors' MLP. "authors": their MLP, and a client that has not trained yet takes the mean of
-#: the others' own layers, as in their code, where first weights are not copied. "draws": the same,
-#: with the rows of each client and the clients of each round that their code draws.
+#: "ours": networks that give logits; a client's own layer starts from the initial weights.
+#: "softmax": the same with the authors' MLP. "authors": their MLP, and a client that has not
+#: trained yet has the mean of the others' own layers, as in their code, which does not copy the
+#: initial weights. "draws": as "authors", with the rows of each client and the clients of each
+#: round that their code draws.
 Training = Literal["ours", "softmax", "authors", "draws"]
 
 _IMAGE_SIDE, _PADDING = 32, 4
-_MAX_NETWORKS = 5000  # in one stack
+_MAX_NETWORKS = 5000  # that train in one stack
 _SPLITS: tuple[Literal["train"], Literal["test"]] = ("train", "test")
 
 
 @dataclass(eq=False)
 class Run:
-    """One algorithm on one clustering of one setting; `accuracy` of each client in the end."""
+    """One algorithm in the clusters of one setting: `labels` has the cluster of each client, and
+    `run_all` sets `accuracy` to the final accuracy of each client."""
 
     setting: Setting
     labels: tuple[int, ...]
@@ -61,21 +64,22 @@ class Run:
 
 @dataclass(eq=False)
 class _Group:
-    """The clients of one cluster in one run, and the weights of their model so far.
+    """The clients of one cluster in one run, and the current weights of their model.
 
-    `indices` has the place of each client among all of the run, and `own_layers` the weights of the
-    layers that stay with each client, None for FedAvg.
+    `indices` has the position of each client among all clients of the run. `own_layers` has the
+    weights of the layers that stay with each client, and is None for FedAvg. `train` has the
+    training rows.
     """
 
     run: Run
     indices: dict[str, int]
-    steps: Iterator[GroupRound]
+    rounds: Iterator[GroupRound]
     weights: Tensor
     own_layers: dict[str, Tensor] | None
     train: Rows
 
     def weights_of(self, name: str, personal: Tensor) -> Tensor:
-        """The model of a client; `personal` marks the weights of its own layers."""
+        """The weights of a client's model; `personal` marks those of its own layers."""
         if not self.own_layers or name not in self.own_layers:
             return self.weights
         weights = self.weights.clone()
@@ -84,17 +88,16 @@ class _Group:
 
 
 def run_all(runs: Sequence[Run], device: torch.device) -> None:
-    """Train all runs, of the same dataset and with the same network, and fill in their
-    accuracies."""
+    """Train all runs and set their accuracies; they have the same dataset and network."""
     data, model = runs[0].setting.data, _model(runs[0])
     dataset, tests = (TensorDataset.of(*pixels(data, split), device) for split in _SPLITS)
     network = build(model, dataset.X.shape[1], 10)
     personal = torch.as_tensor(network.personal_mask, device=device)
     groups = [group for run in runs for group in _groups(run, model, device, personal)]
     augment = _shift_and_mirror if data == "cifar10" else None
-    while waiting := _next_steps(groups):
-        for some in _portions(waiting):
-            _advance(network, dataset, personal, some, augment)
+    while next_rounds := _next_rounds(groups):
+        for together in _fit_into_memory(next_rounds):
+            _run_round(network, dataset, personal, together, augment)
     for group in groups:
         rows = client_rows(group.run)[1]
         for name, index in group.indices.items():
@@ -103,7 +106,7 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
 
 
 def client_rows(run: Run) -> tuple[Rows, Rows]:
-    """The training and test rows of each client."""
+    """The training rows and the test rows of each client."""
     if run.training == "draws":
         draws = _authors_draws(run.setting)
         train, test = (
@@ -126,16 +129,14 @@ def _name(client: int) -> str:
     return f"client{client:03d}"
 
 
-def _steps(run: Run, members: Sequence[str], label: int) -> Iterator[GroupRound]:
-    """The rounds of a group; those of "draws" have the clients that the authors' code chooses."""
+def _schedule(run: Run, members: Sequence[str], label: int) -> Iterator[GroupRound]:
+    """The rounds of a group; with "draws" the clients that train are those of the authors' code."""
     options = TrainingOptions(run.algorithm, rounds=run.rounds, seed=run.setting.seed)
-    steps = schedule(options, members, label)
+    rounds = schedule(options, members, label)
     if run.training != "draws":
-        return steps
+        return rounds
     chosen = [tuple(map(_name, clients)) for clients in _authors_draws(run.setting).rounds]
-    return (
-        step if step.closing else replace(step, ranking=chosen[step.number - 1]) for step in steps
-    )
+    return (one if one.closing else replace(one, ranking=chosen[one.number - 1]) for one in rounds)
 
 
 def _model(run: Run) -> str:
@@ -148,49 +149,50 @@ def _groups(run: Run, model: str, device: torch.device, personal: Tensor) -> Ite
     rows, _ = client_rows(run)
     names = list(rows)
     seed, features = run.setting.seed, pixels(run.setting.data, "train")[0].shape[1]
-    start = torch.as_tensor(build(model, features, 10, seed).initial_weights(), device=device)
+    initial = torch.as_tensor(build(model, features, 10, seed).initial_weights(), device=device)
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
         indices = {names[k]: k for k, other in enumerate(run.labels) if other == label}
         own_layers: dict[str, Tensor] | None = None
         if run.algorithm != "fedavg":
-            copied = run.training in ("ours", "softmax")
-            own_layers = dict.fromkeys(indices, start[personal]) if copied else {}
-        yield _Group(run, indices, _steps(run, list(indices), label), start, own_layers, rows)
+            copies_initial = run.training in ("ours", "softmax")
+            own_layers = dict.fromkeys(indices, initial[personal]) if copies_initial else {}
+        rounds = _schedule(run, list(indices), label)
+        yield _Group(run, indices, rounds, initial, own_layers, rows)
 
 
-def _next_steps(groups: Sequence[_Group]) -> list[tuple[_Group, GroupRound]]:
+def _next_rounds(groups: Sequence[_Group]) -> list[tuple[_Group, GroupRound]]:
     """The next round of each group that has one."""
-    steps = ((group, next(group.steps, None)) for group in groups)
-    return [(group, step) for group, step in steps if step is not None]
+    rounds = ((group, next(group.rounds, None)) for group in groups)
+    return [(group, one) for group, one in rounds if one is not None]
 
 
-def _portions(
-    waiting: Sequence[tuple[_Group, GroupRound]],
+def _fit_into_memory(
+    rounds: Sequence[tuple[_Group, GroupRound]],
 ) -> Iterator[list[tuple[_Group, GroupRound]]]:
-    """Groups with the same phases whose weights fit into memory together, those with large clients
-    first."""
-    for phases in sorted({step.phases for _, step in waiting}):
-        same = [(group, step) for group, step in waiting if step.phases == phases]
-        some: list[tuple[_Group, GroupRound]] = []
-        for group, step in sorted(same, key=lambda pair: pair[0].run.setting.clients):
-            if sum(other.count for _, other in some) + step.count > _MAX_NETWORKS:
-                yield some
-                some = []
-            some.append((group, step))
-        yield some
+    """Divide rounds into lists that train together: they have the same phases and at most
+    `_MAX_NETWORKS` networks. Groups of runs with few clients, so with large ones, come first."""
+    for phases in sorted({one.phases for _, one in rounds}):
+        same = [(group, one) for group, one in rounds if one.phases == phases]
+        together: list[tuple[_Group, GroupRound]] = []
+        for group, one in sorted(same, key=lambda pair: pair[0].run.setting.clients):
+            if sum(other.count for _, other in together) + one.count > _MAX_NETWORKS:
+                yield together
+                together = []
+            together.append((group, one))
+        yield together
 
 
-def _advance(
+def _run_round(
     network: Network,
     dataset: TensorDataset,
     personal: Tensor,
-    waiting: Sequence[tuple[_Group, GroupRound]],
+    rounds: Sequence[tuple[_Group, GroupRound]],
     augment: Augment | None,
 ) -> None:
-    """Run one round of these groups, all with the same phases."""
+    """Run one round of some groups, all with the same phases."""
     trainers = [
-        (group, name, step.number) for group, step in waiting for name in step.ranking[: step.count]
+        (group, name, one.number) for group, one in rounds for name in one.ranking[: one.count]
     ]
     tasks = [
         Task(
@@ -200,41 +202,40 @@ def _advance(
         )
         for group, name, number in trainers
     ]
-    planned = waiting[0][1].phases
-    phases = tuple(Phase(epochs, layers) for epochs, layers in planned)  # type: ignore[arg-type]
-    # It saves half of the time of convolutions.
+    phases = tuple(Phase(*phase) for phase in rounds[0][1].phases)  # type: ignore[arg-type]
+    # It halves the time of convolutions.
     half_precision = dataset.X.is_cuda and augment is not None
     trained = train(network, dataset, tasks, SGDOptions(phases), True, augment, half_precision)
-    found: dict[int, list[Tensor]] = {}
+    weights: dict[int, list[Tensor]] = {}  # by group
     for (group, name, _), result in zip(trainers, trained, strict=True):
         if group.own_layers is not None:
             group.own_layers[name] = result.weights[personal]
-        found.setdefault(id(group), []).append(result.weights)
-    for group, step in waiting:
-        if not step.closing:  # all clients have the same weight, as in the authors' code
-            group.weights = torch.stack(found.pop(id(group))).mean(0)
+        weights.setdefault(id(group), []).append(result.weights)
+    for group, one in rounds:
+        if not one.closing:  # all clients have the same weight, as in the authors' code
+            group.weights = torch.stack(weights.pop(id(group))).mean(0)
 
 
 def softmax_mlp(features: int, classes: int) -> nn.Module:
-    """The MLP as in the authors' code: a softmax, whose result then goes into a cross-entropy that
-    takes logits."""
+    """The MLP as in the authors' code: it ends in a softmax, although the cross-entropy that
+    follows expects logits."""
     return nn.Sequential(
         OrderedDict([*mlp(features, classes).named_children(), ("softmax", nn.Softmax(1))])
     )
 
 
 def _shift_and_mirror(x: Tensor, rng: torch.Generator) -> Tensor:
-    """Images (M, batch, pixels) moved by up to four pixels either way, zeros moving in, and half of
-    them mirrored."""
-    side, wide = _IMAGE_SIDE, _IMAGE_SIDE + 2 * _PADDING
+    """Images (M, batch, pixels) shifted by up to four pixels in each direction, with zeros at the
+    edges, and half of them mirrored."""
+    side, padded_side = _IMAGE_SIDE, _IMAGE_SIDE + 2 * _PADDING
     images = x.reshape(-1, side, side, 3)
-    count, where = len(images), x.device
-    padded = x.new_zeros((count, wide, wide, 3))
+    count, device = len(images), x.device
+    padded = x.new_zeros((count, padded_side, padded_side, 3))
     padded[:, _PADDING : _PADDING + side, _PADDING : _PADDING + side] = images
-    steps = torch.arange(side, device=where)
-    shift = torch.randint(2 * _PADDING + 1, (2, count, 1), device=where, generator=rng)
-    mirrored = torch.rand((count, 1), device=where, generator=rng) < 0.5
-    down = shift[0] + steps
-    across = shift[1] + torch.where(mirrored, side - 1 - steps, steps)
-    every = torch.arange(count, device=where)[:, None, None]
-    return padded[every, down[:, :, None], across[:, None, :]].reshape(x.shape)
+    offsets = torch.arange(side, device=device)
+    shift = torch.randint(2 * _PADDING + 1, (2, count, 1), device=device, generator=rng)
+    mirrored = torch.rand((count, 1), device=device, generator=rng) < 0.5
+    rows = shift[0] + offsets
+    columns = shift[1] + torch.where(mirrored, side - 1 - offsets, offsets)
+    image = torch.arange(count, device=device)[:, None, None]
+    return padded[image, rows[:, :, None], columns[:, None, :]].reshape(x.shape)

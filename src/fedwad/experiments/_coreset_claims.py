@@ -1,4 +1,4 @@
-"""What the rows of the experiment `coresets` say about the paper's claims."""
+"""The paper's claims about coresets, judged by the rows of `coresets`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedwad.experiments._experiment import Claim, Row, pick
-from fedwad.experiments._plots import EXACT, OURS, PAPER
+from fedwad.experiments._plots import EXACT_COLOUR, OUR_COLOUR, PAPER_COLOUR
 
 __all__ = [
     "COLOURS",
@@ -16,19 +16,19 @@ __all__ = [
     "PAPER_METHODS",
     "POOLED",
     "judge",
-    "longest",
+    "with_most_epochs",
 ]
 
-PAPER_EPOCHS = 1000
+PAPER_EPOCHS = 1000  # the paper's number
 PAPER_METHODS = ("fedwad, support 10", "fedwad, support 100")
 COLOURS = {
-    "pooled, exact": EXACT,
-    "union": OURS,
+    "pooled, exact": EXACT_COLOUR,
+    "union": OUR_COLOUR,
     "union, free weights": "#12b5a5",
     "one summary each": "#8e6fb8",
     "direct": "#7fb3c8",
     PAPER_METHODS[0]: "#e07b39",
-    PAPER_METHODS[1]: PAPER,
+    PAPER_METHODS[1]: PAPER_COLOUR,
 }
 METHODS = tuple(COLOURS)
 POOLED = METHODS[0]
@@ -43,8 +43,8 @@ LABELS = {
 }
 
 
-def longest(rows: Sequence[Row]) -> list[Row]:
-    """Of the rows of one method on the same data, those with the most epochs."""
+def with_most_epochs(rows: Sequence[Row]) -> list[Row]:
+    """For each method and dataset, the rows with the most epochs."""
     most: dict[tuple[str, int, str], int] = {}
     for row in rows:
         key = row["data"], row["K"], row["method"]
@@ -54,23 +54,25 @@ def longest(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What the rows say about methods, for all datasets together; a client holds K classes."""
+    """Methods compared on all datasets; a client holds K classes."""
 
     rows: Sequence[Row]
 
     @property
-    def names(self) -> list[str]:
+    def datasets(self) -> list[str]:
         return list(dict.fromkeys(row["data"] for row in self.rows))
 
-    def values(self, K: int, method: str, what: str) -> list[float]:
-        return [pick(self.rows, data=data, K=K, method=method)[0][what] for data in self.names]
+    def values(self, K: int, method: str, column: str) -> list[float]:
+        """The value of a column for each dataset."""
+        return [pick(self.rows, data=data, K=K, method=method)[0][column] for data in self.datasets]
 
-    def above(self, K: int, method: str) -> list[float]:
-        """By how much W2 exceeds that of the pooled optimum."""
+    def excess(self, K: int, method: str) -> list[float]:
+        """By which fraction W2 to all data exceeds that of the pooled optimum, for each dataset."""
         pairs = zip(self.values(K, method, "W2"), self.values(K, POOLED, "W2"), strict=True)
         return [distance / best - 1 for distance, best in pairs]
 
     def classes(self, K: int, *methods: str) -> str:
+        """How many classes the methods cover, in words."""
         listed = []
         for method in methods:
             counts = (format(number, "d") for number in self.values(K, method, "classes"))
@@ -79,56 +81,57 @@ class _Comparison:
 
     @property
     def with_large_support(self) -> list[int]:
-        """Numbers of classes for which FedWaD was run with the larger support."""
-        return [row["K"] for row in pick(self.rows, data=self.names[-1], method=PAPER_METHODS[1])]
+        """The values of K for which FedWaD ran with the larger support."""
+        last = self.datasets[-1]
+        return [row["K"] for row in pick(self.rows, data=last, method=PAPER_METHODS[1])]
 
 
 def judge(rows: Sequence[Row]) -> list[Claim]:
     """The paper's claims about coresets, by the rows with the most epochs."""
-    found = _Comparison(longest(rows))
-    where = f"classes of 10 that are covered ({', '.join(found.names)}), "
-    few, many = (found.values(K, PAPER_METHODS[0], "classes") for K in (2, 8))
+    methods = _Comparison(with_most_epochs(rows))
+    lead = f"classes of 10 that are covered ({', '.join(methods.datasets)}), "
+    covered_2, covered_8 = (methods.values(K, PAPER_METHODS[0], "classes") for K in (2, 8))
     return [
         Claim(
             "With 8 classes at each client FedWaD captures the 10 modes of the data.",
-            all(number == 10 for number in many),
-            where + found.classes(8, *PAPER_METHODS, POOLED),
+            all(number == 10 for number in covered_8),
+            lead + methods.classes(8, *PAPER_METHODS, POOLED),
         ),
         Claim(
             "With fewer classes at each client FedWaD has more difficulty to capture them.",
-            all(a < b for a, b in zip(few, many, strict=True)),
-            where + "; ".join(found.classes(K, PAPER_METHODS[0]) for K in (8, 2)),
+            all(a < b for a, b in zip(covered_2, covered_8, strict=True)),
+            lead + "; ".join(methods.classes(K, PAPER_METHODS[0]) for K in (8, 2)),
         ),
-        _exact_distance_fails_too(found, where),
-        _support_hardly_matters(found),
-        _worse_minimum(found),
+        _exact_distance_fails_too(methods, lead),
+        _support_hardly_matters(methods),
+        _worse_minimum(methods),
     ]
 
 
-def _exact_distance_fails_too(found: _Comparison, where: str) -> Claim:
+def _exact_distance_fails_too(methods: _Comparison, lead: str) -> Claim:
     covered_classes = [
-        number for method in (POOLED, "direct") for number in found.values(2, method, "classes")
+        number for method in (POOLED, "direct") for number in methods.values(2, method, "classes")
     ]
     paper, direct, union = (
-        " and ".join(f"{100 * number:+.1f}%" for number in found.above(2, method))
+        " and ".join(f"{100 * number:+.1f}%" for number in methods.excess(2, method))
         for method in (PAPER_METHODS[0], "direct", "union")
     )
     return Claim(
         "The exact Wasserstein distance does not recover the modes of K = 2 either, so the coreset"
         " itself is to blame.",
         all(number < 10 for number in covered_classes),
-        f"{where}{found.classes(2, POOLED, 'direct', 'union')}. But W2 to all data at K = 2 is"
+        f"{lead}{methods.classes(2, POOLED, 'direct', 'union')}. But W2 to all data at K = 2 is"
         f" above the pooled optimum by {paper} for FedWaD and {direct} for the exact distance to a"
         f" few clients at a time, and by {union} for our union",
     )
 
 
-def _support_hardly_matters(found: _Comparison) -> Claim:
-    epochs = min(row["epochs"] for row in found.rows if row["method"] in PAPER_METHODS)
+def _support_hardly_matters(methods: _Comparison) -> Claim:
+    epochs = min(row["epochs"] for row in methods.rows if row["method"] in PAPER_METHODS)
     changes = [
         large / small - 1
-        for K in found.with_large_support
-        for small, large in zip(*(found.values(K, m, "W2") for m in PAPER_METHODS), strict=True)
+        for K in methods.with_large_support
+        for small, large in zip(*(methods.values(K, m, "W2") for m in PAPER_METHODS), strict=True)
     ]
     return Claim(
         "The support of the interpolating measure has little impact on the coreset.",
@@ -138,10 +141,10 @@ def _support_hardly_matters(found: _Comparison) -> Claim:
     )
 
 
-def _worse_minimum(found: _Comparison) -> Claim:
-    above = [found.above(K, PAPER_METHODS[0]) for K in (8, 2)]
-    above += [found.above(K, PAPER_METHODS[1]) for K in found.with_large_support]
-    least, most = min(map(min, above)), max(map(max, above))
+def _worse_minimum(methods: _Comparison) -> Claim:
+    excess = [methods.excess(K, PAPER_METHODS[0]) for K in (8, 2)]
+    excess += [methods.excess(K, PAPER_METHODS[1]) for K in methods.with_large_support]
+    least, most = min(map(min, excess)), max(map(max, excess))
     return Claim(
         "FedWaD ends in a worse minimum than the exact distance, for both datasets.",
         least > 0,

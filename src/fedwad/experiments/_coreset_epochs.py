@@ -4,7 +4,7 @@ An epoch does what an epoch of `fedwad.coreset(method="fedwad")` does, but in si
 it handles its clients all at once. Exact transport is replaced by entropic transport: the plan P
 minimises <C, P> + e KL(P | a b') for the cost matrix C and the weights a and b. The regularisation
 e decreases to 3/10000 of the mean cost. Sinkhorn's iterations normalise the rows and the columns of
-exp(-C / e) in turn, as logarithms; each of the two is one GPU kernel. Only this experiment does so;
+exp(-C / e) in turn, as logarithms; each of the two is one GPU kernel. Only the experiments do so;
 the library always solves exactly.
 """
 
@@ -22,10 +22,10 @@ from fedwad.ot import Floats
 __all__ = ["Epochs", "cell_means", "gradient", "run_epochs", "squared_distances"]
 
 _FIRST_E, _LAST_E = 0.3, 3e-4  # as fractions of the mean cost
-_E_FACTOR = 0.45  # from one e to the next
+_E_FACTOR = 0.45  # e is multiplied by it from one value to the next
 _COLD_STEPS = 10  # Sinkhorn iterations for each e, without initial potentials
 _WARM_STEPS = 60  # Sinkhorn iterations for the last e, from the potentials of the round before
-_ROUNDS, _ASKED = 20, 10  # rounds of FedWaD in an epoch, and clients that are asked
+_ROUNDS, _CLIENTS_PER_EPOCH = 20, 10  # rounds of FedWaD in an epoch, and clients it asks
 _DECAYS = 0.9, 0.999  # Adam's decay rates for the averages of gradients and of their squares
 
 
@@ -42,14 +42,14 @@ def run_epochs(
     size: int,
     support: int,
     epochs: int,
-    rate: float,
+    learning_rate: float,
     keep: tuple[int, ...] = (),
     seed: int = 0,
     device: str = "cuda",
 ) -> Epochs:
     """Fit a coreset of `size` points to clients (N, n, d); each epoch asks ten of the clients.
 
-    The learning rate falls linearly from `rate` to a twentieth of it. The result has the points
+    The learning rate falls linearly to a twentieth of its first value. The result has the points
     after the last epoch and after the epochs in `keep`.
     """
     X = torch.as_tensor(data, device=device)
@@ -59,18 +59,19 @@ def run_epochs(
         mean + scale * torch.as_tensor(_normal(rng, count, X.shape[2]), device=device)
         for count in (size, max(support, 2))
     )
-    average, average_square = torch.zeros_like(atoms), torch.zeros_like(atoms)  # of gradients
+    average, average_square = torch.zeros_like(atoms), torch.zeros_like(atoms)  # Adam's moments
     result = Epochs()
     for epoch in range(1, epochs + 1):
-        picked = rng.choice(len(X), min(_ASKED, len(X)), replace=False)
-        same_atoms = atoms.expand(len(picked), -1, -1)  # for each client
-        z = torch.stack([_first_support(atoms, fillers, support, rng) for _ in picked])
-        gradients, losses = gradient(X[torch.as_tensor(picked, device=device)], same_atoms, z)
+        asked = rng.choice(len(X), min(_CLIENTS_PER_EPOCH, len(X)), replace=False)
+        repeated_atoms = atoms.expand(len(asked), -1, -1)  # once for each client
+        z = torch.stack([_first_support(atoms, fillers, support, rng) for _ in asked])
+        samples = X[torch.as_tensor(asked, device=device)]
+        gradients, losses = gradient(samples, repeated_atoms, z)
         mean_gradient = gradients.mean(0)
         average = _DECAYS[0] * average + (1 - _DECAYS[0]) * mean_gradient
         average_square = _DECAYS[1] * average_square + (1 - _DECAYS[1]) * mean_gradient**2
         root = (average_square / (1 - _DECAYS[1] ** epoch)).sqrt()
-        step = rate * max(0.05, 1 - (epoch - 1) / epochs)
+        step = learning_rate * max(0.05, 1 - (epoch - 1) / epochs)
         atoms = atoms - step * average / (1 - _DECAYS[0] ** epoch) / (root + 1e-12 * root.max())
         result.curve.append(float(losses.mean()))
         if epoch in keep or epoch == epochs:
@@ -115,7 +116,7 @@ def gradient(x: Tensor, atoms: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cell_means(plan: Tensor, x: Tensor) -> Tensor:
-    """For each column of the plan, the mean of the points x of which it receives mass."""
+    """For each column of the plan, the mean of the points x from which it gets mass."""
     return plan.transpose(-1, -2) @ x / plan.sum(-2)[..., None]
 
 

@@ -1,4 +1,7 @@
-"""What an experiment is: settings to measure, and figures and judged claims made of the rows."""
+"""What an experiment is: settings to measure, and figures and judged claims made of the rows.
+
+A row is one measurement: the settings of its task, and what was measured.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Claim", "Experiment", "Figures", "Row", "Settings", "cuda", "mean_by", "pick"]
+__all__ = ["Claim", "Experiment", "Figures", "Row", "Settings", "has_cuda", "mean_by", "pick"]
 
 Settings = dict[str, Any]
 Row = dict[str, Any]
-#: Figures by file name without ending.
+#: Figures by file name without suffix.
 Figures = Mapping[str, "Figure"]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, whether it held here (None: these rows cannot tell), and what was
+    """A sentence of the paper, whether it held here (None if these rows cannot tell), and what we
     found."""
 
     text: str
@@ -36,12 +39,13 @@ class Experiment:
     Parameters
     ----------
     name, title : the name on the command line, and what the experiment shows
-    tasks : the settings to measure, fewer and smaller ones when quick
-    measure : the rows of one task, whose settings it takes as keywords
-    draw : figures of all rows
-    judge : the paper's claims, judged by all rows
-    data : names of the datasets that it needs, for `fedwad.datasets.load`
-    skip_reason : why a task is not measured on this machine; None where it is
+    tasks : function of `quick` that returns the settings to measure, fewer and smaller ones if True
+    measure : function that takes the settings of one task as keywords and returns its rows
+    draw : function of all rows that returns the figures
+    judge : function of all rows that returns the paper's claims with verdicts
+    data : names of the datasets that the experiment needs, for `fedwad.datasets.load`
+    skip_reason : function that takes the settings of a task as keywords and returns why this
+        machine does not measure it, or None if it does
     """
 
     name: str
@@ -54,20 +58,23 @@ class Experiment:
     skip_reason: Callable[..., str | None] = lambda **_: None
 
 
-def pick(rows: Sequence[Row], **wanted: Any) -> list[Row]:
-    """The rows with these values."""
-    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+def pick(rows: Sequence[Row], **values: Any) -> list[Row]:
+    """The rows that have these values in the columns of these names."""
+    return [row for row in rows if all(row.get(key) == value for key, value in values.items())]
 
 
 def mean_by(rows: Sequence[Row], x: str, y: str) -> tuple[list[Any], list[float]]:
-    """The values of column `x` in order, and the mean of column `y` at each."""
-    known = [row for row in rows if row.get(y) is not None]
-    xs = sorted({row[x] for row in known})
-    return xs, [float(np.mean([row[y] for row in known if row[x] == at])) for at in xs]
+    """The values of column `x` in ascending order, and the mean of column `y` at each.
+
+    Rows without a value of `y` do not count.
+    """
+    complete = [row for row in rows if row.get(y) is not None]
+    xs = sorted({row[x] for row in complete})
+    return xs, [float(np.mean([row[y] for row in complete if row[x] == at])) for at in xs]
 
 
-def cuda() -> bool:
-    """Whether there are PyTorch and a CUDA device."""
+def has_cuda() -> bool:
+    """Whether PyTorch is installed and finds a CUDA device."""
     try:
         import torch
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the paper says about four datasets, judged on our rows."""
+"""The paper's claims about distances between four datasets, judged by the rows of `otdd`."""
 
 from __future__ import annotations
 
@@ -13,59 +13,65 @@ from fedwad.experiments._otdd_rows import (
     COMPARED,
     NAMES,
     compared_settings,
-    exact_beside,
-    over_pairs,
+    exact_for_same_draws,
+    mean_by_pair,
 )
 from fedwad.experiments._plots import square_matrix
 from fedwad.ot import Floats
 
-__all__ = ["judge", "orders"]
+__all__ = ["compare_orders", "judge"]
 
 
-def orders(exact: Floats, found: Floats) -> tuple[int, int, list[str]]:
-    """How many comparisons "is b or c closer to a?" are right, how many there are, and the datasets
-    a at which they are wrong."""
-    truth, other = square_matrix(exact, 4), square_matrix(found, 4)
-    kept, wrong = 0, []
+def compare_orders(exact: Floats, estimated: Floats) -> tuple[int, int, list[str]]:
+    """Whether b or c is closer to a, for all datasets a, b and c, by distances of all pairs.
+
+    The result is the number of comparisons for which both distances agree, that of all comparisons,
+    and the dataset a of each comparison for which they do not.
+    """
+    truth, other = square_matrix(exact, 4), square_matrix(estimated, 4)
+    right, wrong = 0, []
     for a in range(4):
         for b, c in combinations([k for k in range(4) if k != a], 2):
             same = bool((truth[a, b] < truth[a, c]) == (other[a, b] < other[a, c]))
-            kept += same
+            right += same
             wrong += [] if same else [NAMES[a]]
-    return kept, kept + len(wrong), wrong
+    return right, right + len(wrong), wrong
 
 
 def judge(rows: Sequence[Row]) -> list[Claim]:
-    return _over_datasets(rows) + _over_settings(rows)
+    return _claims_about_datasets(rows) + _claims_about_settings(rows)
 
 
-def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
+def _claims_about_datasets(rows: Sequence[Row]) -> list[Claim]:
     methods = dict(compared_settings(rows)[1:])
-    exact = {title: exact_beside(rows, wanted) for title, wanted in methods.items()}
-    found = {title: over_pairs(rows, wanted) for title, wanted in methods.items()}
-    errors = {title: float(np.mean(found[title] / exact[title] - 1)) for title in methods}
+    exact = {title: exact_for_same_draws(rows, setting) for title, setting in methods.items()}
+    estimated = {title: mean_by_pair(rows, setting) for title, setting in methods.items()}
+    errors = {title: float(np.mean(estimated[title] / exact[title] - 1)) for title in methods}
     lines = []
     for title in methods:
-        kept, of, wrong = orders(exact[title], found[title])
+        right, total, wrong = compare_orders(exact[title], estimated[title])
         words = f" (wrong from {', '.join(wrong)})" if wrong else ""
-        lines.append(f"{title}: {kept} of {of} orders{words}, error {100 * errors[title]:+.1f}%")
+        lines.append(
+            f"{title}: {right} of {total} orders{words}, error {100 * errors[title]:+.1f}%"
+        )
+    # The paper's settings: few rounds, many rounds, and a large support.
     few, many, large = (title for title in methods if title.startswith("FedWaD"))
-    kept, of, _ = orders(exact[few], found[few])
-    drawn_by_all = pick(rows, seed=0)
-    exact_first = over_pairs(drawn_by_all, {"method": "exact"})
-    early = float(np.mean(over_pairs(drawn_by_all, methods[few]) / exact_first - 1))
-    bound = float(np.mean(over_pairs(rows, methods[large], "upper") / exact[large] - 1))
+    right, total, _ = compare_orders(exact[few], estimated[few])
+    first_draw = pick(rows, seed=0)  # the only one that all settings have
+    exact_of_first = mean_by_pair(first_draw, {"method": "exact"})
+    few_error = float(np.mean(mean_by_pair(first_draw, methods[few]) / exact_of_first - 1))
+    bound = float(np.mean(mean_by_pair(rows, methods[large], "upper") / exact[large] - 1))
     return [
         Claim(
             "FedWaD keeps the order of most distances between datasets, except for two pairs in the"
             " row of USPS.",
-            kept >= of - 2,
+            right >= total - 2,
             "; ".join(lines),
         ),
         Claim(
             "More rounds approximate slightly better, but few already uncover the order.",
-            0 <= early - errors[many] < 0.1 * early and kept >= of - 2,
-            f"all pairs, one draw: {100 * early:+.3f}% ({few}), {100 * errors[many]:+.3f}%"
+            0 <= few_error - errors[many] < 0.1 * few_error and right >= total - 2,
+            f"all pairs, one draw: {100 * few_error:+.3f}% ({few}), {100 * errors[many]:+.3f}%"
             f" ({many})",
         ),
         Claim(
@@ -79,7 +85,7 @@ def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def _over_settings(rows: Sequence[Row]) -> list[Claim]:
+def _claims_about_settings(rows: Sequence[Row]) -> list[Claim]:
     sampled = pick(rows, part="samples")
     return [
         _few_rounds_suffice(rows),
@@ -93,11 +99,11 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
 def _few_rounds_suffice(rows: Sequence[Row]) -> Claim:
     by_rounds = dict(zip(*mean_by(pick(rows, part="rounds"), "rounds", "value"), strict=True))
     last = max(by_rounds)
-    late = abs(by_rounds[10] / by_rounds[last] - 1)
+    change = abs(by_rounds[10] / by_rounds[last] - 1)
     return Claim(
         "The number of rounds has very little impact; 10 suffice.",
-        late < 0.01,
-        f"after 10 rounds the distance is {100 * late:.1f}% from where it is after {last}",
+        change < 0.01,
+        f"after 10 rounds the distance is {100 * change:.1f}% from where it is after {last}",
     )
 
 
@@ -120,16 +126,16 @@ def _order_is_kept(sampled: Sequence[Row]) -> Claim:
     sizes, supports = _sizes(sampled)
     methods: list[dict[str, Any]] = [{"method": "exact"}]
     methods += [{"method": "fedwad", "support": s} for s in supports]
-    orders = []
-    for n, wanted in product(sizes, methods):
-        chosen = (pick(sampled, n=n, pair=pair, **wanted)[0] for pair in COMPARED)
+    larger = []  # whether the first distance is larger, in each setting
+    for n, setting in product(sizes, methods):
+        chosen = (pick(sampled, n=n, pair=pair, **setting)[0] for pair in COMPARED)
         first, second = (row["value"] for row in chosen)
-        orders.append(first > second)
+        larger.append(first > second)
     return Claim(
         "Which of MNIST - KMNIST and MNIST - USPS is larger comes out the same for every number of"
         " samples.",
-        len(set(orders)) == 1,
-        f"{max(orders.count(True), orders.count(False))} of {len(orders)} comparisons agree,"
+        len(set(larger)) == 1,
+        f"{max(larger.count(True), larger.count(False))} of {len(larger)} comparisons agree,"
         f" n = {sizes[0]} to {sizes[-1]}",
     )
 
@@ -143,11 +149,11 @@ def _accurate_below_the_support(sampled: Sequence[Row]) -> Claim:
     cases = list(product(*_sizes(sampled)))
     within = {f"n = {n}, S = {s}": error(n, s) for n, s in cases if n < s}
     beyond = {f"n = {n}, S = {s}": error(n, s) for n, s in cases if n > s}
-    known = within and beyond
+    measured = within and beyond
     return Claim(
         "FedWaD is accurate while there are fewer samples than support points, and too large"
         " beyond.",
-        max(within.values()) < 0.05 and min(beyond.values()) > 0.05 if known else None,
+        max(within.values()) < 0.05 and min(beyond.values()) > 0.05 if measured else None,
         "; ".join(f"{case}: {100 * value:+.1f}%" for case, value in (within | beyond).items()),
     )
 
@@ -157,12 +163,13 @@ def _time_grows(sampled: Sequence[Row]) -> Claim:
         return float(np.mean([row["seconds"] for row in pick(sampled, n=n, support=support)]))
 
     sizes, supports = _sizes(sampled)
-    more = sizes[-1] / sizes[0]
-    slower = {s: seconds(sizes[-1], s) / seconds(sizes[0], s) for s in supports}
+    sample_factor = sizes[-1] / sizes[0]
+    time_factors = {s: seconds(sizes[-1], s) / seconds(sizes[0], s) for s in supports}
     return Claim(
         "With a small support the time grows as the samples do, with a large one 10-fold for 100"
         " times as many.",
-        more / 3 < slower[supports[0]] < 3 * more and slower[supports[-1]] < more / 3,
-        f"{more:.0f} times the samples take "
-        + ", ".join(f"{value:.0f} times as long with S = {s}" for s, value in slower.items()),
+        sample_factor / 3 < time_factors[supports[0]] < 3 * sample_factor
+        and time_factors[supports[-1]] < sample_factor / 3,
+        f"{sample_factor:.0f} times the samples take "
+        + ", ".join(f"{value:.0f} times as long with S = {s}" for s, value in time_factors.items()),
     )

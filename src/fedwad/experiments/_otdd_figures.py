@@ -1,4 +1,4 @@
-"""The figures of the experiment on four datasets."""
+"""The figures of the experiment `otdd`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedwad.experiments._experiment import Figures, Row, pick
-from fedwad.experiments._otdd_rows import COMPARED, NAMES, compared_settings, over_pairs
+from fedwad.experiments._otdd_rows import COMPARED, NAMES, compared_settings, mean_by_pair
 from fedwad.experiments._plots import (
-    EXACT,
-    OURS,
-    PAPER,
-    axes,
+    EXACT_COLOUR,
+    OUR_COLOUR,
+    PAPER_COLOUR,
     legend_below,
     plot_means,
     square_matrix,
+    subplots,
 )
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def draw(rows: Sequence[Row]) -> Figures:
 
 def _matrices(rows: Sequence[Row]) -> Figure:
     squares = {
-        title: square_matrix(over_pairs(rows, wanted), 4)
-        for title, wanted in compared_settings(rows)
+        title: square_matrix(mean_by_pair(rows, setting), 4)
+        for title, setting in compared_settings(rows)
     }
-    figure, panels = axes(1, len(squares), 3.0, 3.0)
+    figure, panels = subplots(1, len(squares), panel_size=(3.0, 3.0))
     names = [name.replace("fashion_mnist", "fashion").upper() for name in NAMES]
     low, high = (limit(list(squares.values())) for limit in (np.nanmin, np.nanmax))
     for panel, (title, square) in zip(panels, squares.items(), strict=True):
@@ -55,21 +55,21 @@ def _matrices(rows: Sequence[Row]) -> Figure:
 
 
 def _ablation(rows: Sequence[Row]) -> Figure:
-    figure, panels = axes(1, 2, 5.2, 3.6)
+    figure, panels = subplots(1, 2, panel_size=(5.2, 3.6))
     n = max(row["n"] for row in rows)
     first = pick(rows, pair=COMPARED[0], n=n, seed=0)
     exact = pick(first, method="exact")[0]
-    ours = pick(first, method="summary")[-1]  # the time of the first has compiling in it
-    ours_seconds: dict[str, Any] = {"color": OURS, "linestyle": ":", "alpha": 0.6}
+    ours = pick(first, method="summary")[-1]  # the time of the first includes compilation
+    ours_seconds: dict[str, Any] = {"color": OUR_COLOUR, "linestyle": ":", "alpha": 0.6}
     for panel, part, label in (
         (panels[0], "rounds", "rounds"),
         (panels[1], "support", "support points S"),
     ):
         chosen = pick(rows, part=part)
-        plot_means(panel, chosen, part, "value", "o-", color=PAPER, label="FedWaD, distance")
-        panel.axhline(exact["value"], color=EXACT, label="exact, distance")
+        plot_means(panel, chosen, part, "value", "o-", color=PAPER_COLOUR, label="FedWaD, distance")
+        panel.axhline(exact["value"], color=EXACT_COLOUR, label="exact, distance")
         words = "ours, one message, distance"
-        panel.axhline(ours["value"], color=OURS, linestyle="--", label=words)
+        panel.axhline(ours["value"], color=OUR_COLOUR, linestyle="--", label=words)
         other = panel.twinx()
         plot_means(other, chosen, part, "seconds", "s:", color="#999999", label="FedWaD, seconds")
         other.axhline(ours["seconds"], **ours_seconds, label="ours, one message, seconds")
@@ -81,23 +81,23 @@ def _ablation(rows: Sequence[Row]) -> Figure:
 
 
 def _samples(rows: Sequence[Row]) -> Figure:
-    figure, panels = axes(1, 2, 5.2, 3.6)
+    figure, panels = subplots(1, 2, panel_size=(5.2, 3.6))
     chosen = pick(rows, part="samples")
     supports = sorted({row["support"] for row in pick(chosen, method="fedwad")})
     curves = [
-        ("exact", {"method": "exact"}, EXACT, 1.0),
-        ("ours, one message", {"method": "summary"}, OURS, 1.0),
+        ("exact", {"method": "exact"}, EXACT_COLOUR, 1.0),
+        ("ours, one message", {"method": "summary"}, OUR_COLOUR, 1.0),
     ]
     curves += [
-        (f"FedWaD, S = {s}", {"method": "fedwad", "support": s}, PAPER, shade)
+        (f"FedWaD, S = {s}", {"method": "fedwad", "support": s}, PAPER_COLOUR, shade)
         for s, shade in zip(supports, np.linspace(0.45, 1.0, len(supports)), strict=True)
     ]
-    for panel, what in zip(panels, ("value", "seconds"), strict=True):
+    for panel, column in zip(panels, ("value", "seconds"), strict=True):
         for pair, style in zip(COMPARED, ("o-", "s--"), strict=True):
-            for title, wanted, colour, shade in curves:
+            for title, setting, colour, shade in curves:
                 label = title if pair == COMPARED[0] else None
                 marks = {"color": colour, "alpha": shade, "markersize": 4, "label": label}
-                plot_means(panel, pick(chosen, pair=pair, **wanted), "n", what, style, **marks)
+                plot_means(panel, pick(chosen, pair=pair, **setting), "n", column, style, **marks)
         panel.set(xscale="log", xlabel="samples n")
         panel.set_title("MNIST - KMNIST, dashed: MNIST - USPS", fontsize=9)
     panels[0].set(ylabel="distance")

@@ -1,4 +1,4 @@
-"""What the figures of all experiments share: colours, axes, curves of means and legends."""
+"""What the figures of all experiments share: colours, panels, curves of means and legends."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EXACT", "OURS", "PAPER", "axes", "legend_below", "plot_means", "square_matrix"]
+__all__ = [
+    "EXACT_COLOUR",
+    "OUR_COLOUR",
+    "PAPER_COLOUR",
+    "legend_below",
+    "plot_means",
+    "square_matrix",
+    "subplots",
+]
 
-#: The same colours in all figures: the paper's method, ours, the exact reference.
-PAPER, OURS, EXACT = "#c1440e", "#1f6f8b", "#222222"
+#: In all figures: the paper's method, ours, the exact distance.
+PAPER_COLOUR, OUR_COLOUR, EXACT_COLOUR = "#c1440e", "#1f6f8b", "#222222"
 
 
-def axes(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure, and its panels row by row; width and height are of one panel, in inches."""
+def subplots(rows: int, columns: int, panel_size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """A figure, and its panels row by row; the size of a panel is (width, height) in inches."""
     from matplotlib.figure import Figure
 
+    width, height = panel_size
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     panels = list(np.ravel(figure.subplots(rows, columns)))
     for panel in panels:
@@ -46,8 +55,11 @@ def legend_below(figure: Figure, curves: Any, columns: int, fontsize: int = 8) -
 
 
 def square_matrix(values: Sequence[float] | Floats, size: int) -> Floats:
-    """The symmetric matrix of all pairs; its diagonal is NaN, so figures leave it blank."""
+    """The symmetric matrix with these values above its diagonal, row by row.
+
+    The diagonal is NaN, so figures leave it blank.
+    """
     square = np.full((size, size), np.nan)
-    above = np.triu_indices(size, 1)
-    square[above] = square.T[above] = values
+    above_diagonal = np.triu_indices(size, 1)
+    square[above_diagonal] = square.T[above_diagonal] = values
     return square

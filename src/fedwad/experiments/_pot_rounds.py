@@ -1,4 +1,4 @@
-"""FedWaD with exact interpolating measures by POT as it comes."""
+"""FedWaD with exact interpolating measures, solved by POT with its default options."""
 
 from __future__ import annotations
 
@@ -13,39 +13,40 @@ __all__ = ["pot_rounds"]
 
 
 def pot_rounds(
-    x: Floats, y: Floats, z: Floats, rounds: int, least: float = 0.0
+    x: Floats, y: Floats, z: Floats, rounds: int, min_mass: float = 0.0
 ) -> Iterator[tuple[int, int, float]]:
-    """The number of each round, the points of its support, and the paper's estimate.
+    """FedWaD between samples x and y, from the support z: the number of each round, the number of
+    points of its support, and the paper's estimate.
 
-    POT stops at 100000 iterations and only warns. Samples and the first support have equal weights,
-    and t = 0.5. Points whose mass is not above `least` are left out, and the others get their mass:
-    the authors' code does so with 1e-5.
+    POT stops at 100000 iterations and only warns. The points of x, y and z have equal weights, and
+    t = 0.5. Points of an interpolating measure stay if their mass is above `min_mass`; the others
+    leave their mass to them. The authors' code does so with 1e-5.
     """
-    first, second = (np.full(len(side), 1 / len(side)) for side in (x, y))
-    weights = np.full(len(z), 1 / len(z))
+    x_weights, y_weights, weights = (np.full(len(points), 1 / len(points)) for points in (x, y, z))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in range(1, rounds + 1):
-            left = _middle(first, x, weights, z, least)
-            right = _middle(second, y, weights, z, least)
-            weights, z = _middle(*left, *right, least)
-            costs = [
-                float((found * cost).sum())
-                for found, cost in (_plan(first, x, weights, z), _plan(second, y, weights, z))
-            ]
-            yield number, len(z), float(np.sqrt(costs).sum())
+            left = _midpoints(x_weights, x, weights, z, min_mass)
+            right = _midpoints(y_weights, y, weights, z, min_mass)
+            weights, z = _midpoints(*left, *right, min_mass)
+            plans = _plan(x_weights, x, weights, z), _plan(y_weights, y, weights, z)
+            squares = [float((plan * cost).sum()) for plan, cost in plans]
+            yield number, len(z), float(np.sqrt(squares).sum())
 
 
 def _plan(a: Floats, x: Floats, b: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """POT's plan between points x with weights a and points y with weights b, and the costs."""
     import ot
 
     cost = ot.dist(x, y)
     return ot.emd(a, b, cost), cost
 
 
-def _middle(a: Floats, x: Floats, b: Floats, y: Floats, least: float) -> tuple[Floats, Floats]:
-    """Weights and points of the exact interpolating measure half way."""
-    found, _ = _plan(a, x, b, y)
-    rows, columns = np.nonzero(found > least)
-    mass = found[rows, columns]
+def _midpoints(
+    a: Floats, x: Floats, b: Floats, y: Floats, min_mass: float
+) -> tuple[Floats, Floats]:
+    """Weights and points of the exact interpolating measure at t = 0.5."""
+    plan, _ = _plan(a, x, b, y)
+    rows, columns = np.nonzero(plan > min_mass)
+    mass = plan[rows, columns]
     return mass / mass.sum(), (x[rows] + y[columns]) / 2

@@ -1,8 +1,8 @@
 """The coreset classifier beside FedRep and FedPer, on autoencoded images with two classes per site.
 
 Accuracies are means over sites, each on its own test samples. All sites share one coreset
-classifier, which knows all classes. "own" is its accuracy when a site asks for its own two classes
-only, which is what the personal layers of FedRep and FedPer learn.
+classifier, which has all classes. The column "own" has the accuracy when predictions are restricted
+to the site's own two classes, which is what the personal layers of FedRep and FedPer learn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ import numpy as np
 
 from fedwad.datasets import load, partition
 from fedwad.experiments._experiment import Claim, Experiment, Figures, Row, Settings, mean_by, pick
-from fedwad.experiments._plots import EXACT, OURS, PAPER, axes, legend_below, plot_means
+from fedwad.experiments._plots import (
+    EXACT_COLOUR,
+    OUR_COLOUR,
+    PAPER_COLOUR,
+    legend_below,
+    plot_means,
+    subplots,
+)
 from fedwad.learning import Algorithm, TrainingOptions, classifier_accuracy
 from fedwad.learning._train import train_with
 
@@ -27,10 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "codes"]
 
-#: Training samples: all, and as many as small copies hold.
+#: Numbers of training samples: all of MNIST, and half of FashionMNIST, as in small copies of it.
 _ROWS = {"mnist": 60000, "fashion_mnist": 30000}
-_COMPETITIVE = 0.02  # no more than this behind
-_NAMES = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+_COMPETITIVE = 0.02  # a classifier is competitive if its accuracy is at most so much lower
+_TITLES = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 _METHODS = {"site": "coreset per client", "class": "coreset per class"}
 
 
@@ -93,13 +100,13 @@ def _measure(
 
 def _draw(rows: Sequence[Row]) -> Figures:
     names = list(dict.fromkeys(row["data"] for row in rows))
-    figure, panels = axes(1, len(names), 5.4, 3.8)
+    figure, panels = subplots(1, len(names), panel_size=(5.4, 3.8))
     sizes = sorted({row["size"] for row in rows if row.get("size")})
     counts = sorted({row["clients"] for row in rows})
     for panel, data in zip(panels, names, strict=True):
         _plot(panel, pick(rows, data=data), sizes)
         panel.set(xscale="log", xlabel="clients", ylabel="accuracy on own classes")
-        panel.set_title(_NAMES[data])
+        panel.set_title(_TITLES[data])
         panel.set_xticks(counts, [str(count) for count in counts])
         panel.minorticks_off()
     legend_below(figure, panels[0].get_legend_handles_labels()[0], 3)
@@ -109,8 +116,8 @@ def _draw(rows: Sequence[Row]) -> Figures:
 def _plot(panel: Axes, rows: Sequence[Row], sizes: Sequence[int]) -> None:
     for size, shade in zip(sizes, np.linspace(0.4, 1.0, len(sizes)), strict=True):
         for method, words, colour, style in (
-            ("coreset per client", "the paper's coresets", PAPER, "--"),
-            ("coreset per class", "coresets by class", OURS, "-"),
+            ("coreset per client", "the paper's coresets", PAPER_COLOUR, "--"),
+            ("coreset per class", "coresets by class", OUR_COLOUR, "-"),
         ):
             label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
             marks = {"marker": ".", "color": colour, "alpha": shade, "label": label}
@@ -119,43 +126,44 @@ def _plot(panel: Axes, rows: Sequence[Row], sizes: Sequence[int]) -> None:
             )
     for method, style in (("fedrep", "-"), ("fedper", ":")):
         label = f"Fed{method.removeprefix('fed').title()}"
-        marks = {"marker": "s", "color": EXACT, "markersize": 4, "label": label}
+        marks = {"marker": "s", "color": EXACT_COLOUR, "markersize": 4, "label": label}
         plot_means(panel, pick(rows, method=method), "clients", "own", style, **marks)
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:
-    def mean(what: str, **wanted: Any) -> float:
-        return mean_by(pick(rows, **wanted), "data", what)[1][0]
+    def mean(column: str, **values: Any) -> float:
+        return mean_by(pick(rows, **values), "data", column)[1][0]
 
-    few, most = min(row["clients"] for row in rows), max(row["clients"] for row in rows)
+    few, many = min(row["clients"] for row in rows), max(row["clients"] for row in rows)
     largest = max(row["size"] for row in rows if row.get("size"))
 
     def compare(data: str, clients: int) -> tuple[bool, str]:
+        """Whether the claim holds with this number of clients, and the accuracies in words."""
         here = {"data": data, "clients": clients}
-        papers, ours = (
+        paper, ours = (
             mean("own", **here, size=largest, method=f"coreset per {per}")
             for per in ("client", "class")
         )
-        shared = mean("accuracy", **here, size=largest, method="coreset per client")
+        all_classes = mean("accuracy", **here, size=largest, method="coreset per client")
         rival = max(mean("own", **here, method=name) for name in ("fedrep", "fedper"))
         sentence = (
-            f"{clients} clients: coresets {100 * papers:.1f}% as in the paper"
-            f" ({100 * shared:.1f}% among all classes), {100 * ours:.1f}% by class, the better of"
-            f" FedRep and FedPer {100 * rival:.1f}%"
+            f"{clients} clients: coresets {100 * paper:.1f}% as in the paper"
+            f" ({100 * all_classes:.1f}% among all classes), {100 * ours:.1f}% by class, the better"
+            f" of FedRep and FedPer {100 * rival:.1f}%"
         )
-        return papers > (rival - _COMPETITIVE if clients == few else rival), sentence
+        return paper > (rival - _COMPETITIVE if clients == few else rival), sentence
 
-    verdicts, found = [], []
+    verdicts, parts = [], []
     for data in dict.fromkeys(row["data"] for row in rows):
-        compared = [compare(data, clients) for clients in (few, most)]
+        compared = [compare(data, clients) for clients in (few, many)]
         verdicts += [held for held, _ in compared]
-        found.append(f"{_NAMES[data]}, {'; '.join(sentence for _, sentence in compared)}")
+        parts.append(f"{_TITLES[data]}, {'; '.join(sentence for _, sentence in compared)}")
     return [
         Claim(
             "A nearest-neighbour classifier of all clients' coresets is competitive with FedRep and"
             " FedPer, and outperforms them when there are many clients.",
             all(verdicts),
-            f"{largest} atoms a client, on each client's own two classes. {'. '.join(found)}",
+            f"{largest} atoms a client, on each client's own two classes. {'. '.join(parts)}",
         )
     ]
 

@@ -2,9 +2,9 @@
 coreset of all data.
 
 As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each. The paper makes
-1000 epochs. On a CUDA device so do we, with an entropic solver; otherwise 40 with an exact one.
-Steps become smaller so that the points converge. "direct" takes the exact distance to ten random
-clients instead of FedWaD, in five times as many epochs.
+1000 epochs. We make 40 with an exact solver, and 1000 with an entropic solver if there is a CUDA
+device. The learning rate decreases so that the points converge. The method "direct" takes the exact
+distance to ten random clients instead of FedWaD, in five times as many epochs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from fedwad.experiments._coreset_claims import (
     METHODS,
     PAPER_EPOCHS,
     PAPER_METHODS,
+    POOLED,
     judge,
-    longest,
+    with_most_epochs,
 )
-from fedwad.experiments._experiment import Experiment, Figures, Row, Settings, cuda, pick
-from fedwad.experiments._plots import axes
+from fedwad.experiments._experiment import Experiment, Figures, Row, Settings, has_cuda, pick
+from fedwad.experiments._plots import subplots
 from fedwad.ot import Floats, Measure, ground_cost, solve
 from fedwad.report.coresets import sheet
 
@@ -47,10 +48,11 @@ __all__ = [
 ]
 
 _SIZE = 10  # points of a coreset
-_KEPT_EPOCHS = (40, *range(100, 1000, 100))  # epochs after which the distance is also computed
-_RATE = 0.06  # learning rate of FedWaD's epochs
+#: Besides the last epoch, epochs after which the distance to all data is computed.
+_EVALUATED_EPOCHS = (40, *range(100, 1000, 100))
+_LEARNING_RATE = 0.06  # of FedWaD's epochs
 _NEIGHBOURS = 50  # samples whose most frequent class a point represents
-_SHOWN = [method for method in METHODS if "free" not in method]
+_DRAWN_METHODS = [method for method in METHODS if "free" not in method]
 
 
 def _tasks(quick: bool) -> list[Settings]:
@@ -65,12 +67,12 @@ def _tasks(quick: bool) -> list[Settings]:
     if not quick:
         many = sizes | {"epochs": PAPER_EPOCHS}
         tasks += [case | {"method": method, **many} for case in cases for method in PAPER_METHODS]
-    return sorted(tasks, key=lambda task: task["method"] == METHODS[-1])  # the longest last
+    return sorted(tasks, key=lambda task: task["method"] == METHODS[-1])  # the slowest last
 
 
 def _skip_reason(epochs: int, **_: Any) -> str | None:
-    """1000 epochs with an exact solver would take a core hours."""
-    if epochs < PAPER_EPOCHS or cuda():
+    """Without a GPU 1000 epochs would take hours."""
+    if epochs < PAPER_EPOCHS or has_cuda():
         return None
     return f"without a CUDA device {PAPER_EPOCHS} epochs are not made."
 
@@ -85,17 +87,17 @@ def divide_images(data: str, K: int, clients: int, samples: int, seed: int = 0) 
 def pooled_coreset(
     points: Floats, size: int, starts: int = 2, seed: int = 0, max_steps: int = 60
 ) -> tuple[Floats, float]:
-    """The exact Wasserstein coreset of pooled data, and its distance.
+    """The Wasserstein coreset of pooled data by exact transport, and its distance to them.
 
-    Optimal plans and means alternate, and the best of a few random starts is taken. The first steps
-    use 2000 of the samples, which saves time.
+    A step solves for the optimal plan, then moves each atom to the mean of the samples it gets. The
+    best of a few random starts is taken. The first steps use 2000 of the samples, which saves time.
     """
-    found = []
+    candidates = []
     for number in range(starts):
         rng = np.random.default_rng([seed, number])
-        some = points[rng.choice(len(points), min(len(points), 2000), replace=False)]
-        atoms, potentials = some[:size], None
-        for data, steps in ((some, 40), (points, max_steps)):
+        subsample = points[rng.choice(len(points), min(len(points), 2000), replace=False)]
+        atoms, potentials = subsample[:size], None
+        for data, steps in ((subsample, 40), (points, max_steps)):
             cost = np.inf
             for _ in range(steps):
                 plan = solve(Measure(data), Measure(atoms), start=potentials)
@@ -103,14 +105,14 @@ def pooled_coreset(
                 if plan.cost >= cost * (1 - 1e-5):
                     break
                 cost, atoms = plan.cost, plan.target_means()
-        found.append((plan.distance, plan.target.points))
-    distance, atoms = min(found, key=lambda pair: pair[0])
+        candidates.append((plan.distance, plan.target.points))
+    distance, atoms = min(candidates, key=lambda pair: pair[0])
     return atoms, distance
 
 
 def count_classes(points: Floats, X: Floats, y: Any) -> int:
-    """How many classes the points represent: each represents the most frequent class among its 50
-    nearest samples."""
+    """The number of classes that the points represent: a point represents the most frequent class
+    among its 50 nearest samples."""
     nearest = np.argsort(ground_cost(np.asarray(points), X), axis=1)[:, :_NEIGHBOURS]
     return len({int(np.bincount(labels).argmax()) for labels in y[nearest]})
 
@@ -118,38 +120,37 @@ def count_classes(points: Floats, X: Floats, y: Any) -> int:
 def measure_method(
     data: str, K: int, method: str, clients: int, samples: int, epochs: int
 ) -> list[Row]:
-    """The row of one method; a client holds K classes."""
+    """The row of one method, for clients with K classes each."""
     parts = divide_images(data, K, clients, samples)
     sites = {name: np.asarray(parts[name][0], dtype=np.float64) for name in parts}
     X, y = np.concatenate(list(sites.values())), np.concatenate([parts[name][1] for name in parts])
     if epochs >= PAPER_EPOCHS:
         return _measure_many_epochs(np.stack(list(sites.values())), X, y, method, epochs)
     start = time.process_time()
-    extra: Row = {}
-    if method == "pooled, exact":
+    costs: Row = {}
+    if method == POOLED:
         points, value = pooled_coreset(X, _SIZE)
         seconds = time.process_time() - start
     else:
-        result = fedwad.coreset(sites, _SIZE, **_options(method, epochs))
+        result = fedwad.coreset(sites, _SIZE, **_coreset_options(method, epochs))
         seconds = time.process_time() - start
-        # The paper's method does not compute its distance to all data; here it is exact for all.
+        # Not every method computes its distance to all data; here it is exact for all methods.
         points = result.points
         value = solve(Measure(X), Measure(points, result.weights)).distance
-        extra = {
+        costs = {
             "rounds": len(result.history),
             "MB up": result.traffic.up / 1e6,
             "curve": [round(float(record.loss), 5) for record in result.history],
         }
-    row = {"W2": value, "classes": count_classes(points, X, y), "seconds": seconds, **extra}
+    row = {"W2": value, "classes": count_classes(points, X, y), "seconds": seconds, **costs}
     return [row | {"points": np.round(np.asarray(points, dtype=np.float64), 3).tolist()}]
 
 
-def _options(method: str, epochs: int) -> dict[str, Any]:
-    """The options of `fedwad.coreset`."""
+def _coreset_options(method: str, epochs: int) -> dict[str, Any]:
+    """The options of `fedwad.coreset` for a method of this experiment."""
     if method in PAPER_METHODS:
-        support = int(method.split()[-1])
-        sizes = {"support": support, "rounds": epochs}
-        return {"method": "fedwad", **sizes, "learning_rate": _RATE}
+        sizes = {"support": _support(method), "rounds": epochs}
+        return {"method": "fedwad", **sizes, "learning_rate": _LEARNING_RATE}
     options: dict[str, dict[str, Any]] = {
         "union": {"method": "union"},
         "union, free weights": {"method": "union", "weights": "free"},
@@ -159,26 +160,31 @@ def _options(method: str, epochs: int) -> dict[str, Any]:
     return options[method]
 
 
+def _support(paper_method: str) -> int:
+    return int(paper_method.split()[-1])
+
+
 def _measure_many_epochs(clients: Floats, X: Floats, y: Any, method: str, epochs: int) -> list[Row]:
-    """The paper's number of epochs, on a GPU, with the distance to all data on the way."""
+    """The row of the paper's method with its number of epochs, on a GPU."""
     from fedwad.experiments._coreset_epochs import run_epochs
 
     start = time.process_time()
-    support = int(method.split()[-1])
-    keep = tuple(epoch for epoch in _KEPT_EPOCHS if epoch < epochs)
-    found = run_epochs(clients.astype(np.float32), _SIZE, support, epochs, _RATE, keep)
+    keep = tuple(epoch for epoch in _EVALUATED_EPOCHS if epoch < epochs)
+    samples = clients.astype(np.float32)
+    result = run_epochs(samples, _SIZE, _support(method), epochs, _LEARNING_RATE, keep)
     seconds = time.process_time() - start
     distances = {
-        epoch: solve(Measure(X), Measure(points)).distance for epoch, points in found.points.items()
+        epoch: solve(Measure(X), Measure(points)).distance
+        for epoch, points in result.points.items()
     }
-    points = found.points[epochs]
+    points = result.points[epochs]
     return [
         {
             "W2": distances[epochs],
             "classes": count_classes(points, X, y),
             "seconds": seconds,
-            "rounds": len(found.curve),
-            "curve": [round(float(loss), 5) for loss in found.curve],
+            "rounds": len(result.curve),
+            "curve": [round(float(loss), 5) for loss in result.curve],
             "W2 by epoch": [[epoch, round(value, 5)] for epoch, value in sorted(distances.items())],
             "points": np.round(points, 3).tolist(),
         }
@@ -188,8 +194,8 @@ def _measure_many_epochs(clients: Floats, X: Floats, y: Any, method: str, epochs
 def _draw(rows: Sequence[Row]) -> Figures:
     figures: dict[str, Figure] = {}
     for data in dict.fromkeys(row["data"] for row in rows):
-        chosen = pick(longest(rows), data=data)
-        loss, panels = axes(1, 2, 5.0, 3.6)
+        chosen = pick(with_most_epochs(rows), data=data)
+        loss, panels = subplots(1, 2, panel_size=(5.0, 3.6))
         for panel, K in zip(panels, (8, 2), strict=True):
             _plot_losses(panel, pick(chosen, K=K))
             panel.set_title(f"K = {K}")
@@ -205,7 +211,7 @@ def _draw_points(rows: Sequence[Row]) -> Figure:
 
     figure = Figure(figsize=(9.4, 4.4), layout="constrained")
     for panel, (method, K) in zip(
-        figure.subplots(len(_SHOWN), 2).flat, product(_SHOWN, (8, 2)), strict=True
+        figure.subplots(len(_DRAWN_METHODS), 2).flat, product(_DRAWN_METHODS, (8, 2)), strict=True
     ):
         panel.set_axis_off()
         for row in pick(rows, K=K, method=method):

@@ -14,7 +14,7 @@ import fedwad
 from fedwad.datasets import Partition, load, partition, random_code
 from fedwad.experiments._boosting_setting import Data, Setting, clusterings
 from fedwad.experiments._experiment import Claim, Experiment, Figures, Row, Settings, pick
-from fedwad.experiments._plots import axes, square_matrix
+from fedwad.experiments._plots import square_matrix, subplots
 from fedwad.ot import Floats, Measure, labelled, solve
 
 __all__ = ["EXPERIMENT"]
@@ -24,7 +24,7 @@ _METHODS: dict[str, dict[str, Any]] = {
     "hub": {"method": "hub", "support": 10},
     "summary": {"method": "summary"},
 }
-#: Columns with the adjusted Rand index of each clustering: the paper's, and all with ours.
+#: Columns with the adjusted Rand index of each way to cluster: the paper's three, and all.
 _PAPER_INDICES = "ARI affinity", "ARI sparse 3", "ARI sparse 5"
 _INDICES = (*_PAPER_INDICES, "ARI kernel")
 _DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -56,9 +56,9 @@ def _partition(data: str, groups: bool, clients: int, samples: int, seed: int) -
 
 def _measure(data: Data, groups: bool, clients: int, samples: int, seed: int) -> list[Row]:
     parts = _partition(data, groups, clients, samples, seed)
-    ranked = sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])
-    names = [name for _, name in ranked]  # by group, so that groups are blocks of the figure
-    truth = [int(group) for group, _ in ranked]
+    by_group = sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])
+    names = [name for _, name in by_group]  # so that groups are squares on the diagonal
+    truth = [int(group) for group, _ in by_group]
     fed = fedwad.local({name: parts[name] for name in names})
     measures = {name: labelled(Measure(parts[name][0]), parts[name][1]) for name in names}
     start = time.process_time()
@@ -67,11 +67,11 @@ def _measure(data: Data, groups: bool, clients: int, samples: int, seed: int) ->
     for method, options in _METHODS.items():
         start = time.process_time()
         m = fedwad.matrix(fed, labels=True, seed=seed, **options)
-        table = m.fedwad if method == "pairs" and m.fedwad is not None else m.value
+        matrix = m.fedwad if method == "pairs" and m.fedwad is not None else m.value
         setting = Setting(data, clients, "groups", seed)
-        indices = _rand_indices(setting, table, truth) if groups else {}
+        indices = _rand_indices(setting, matrix, truth) if groups else {}
         seconds = time.process_time() - start
-        values = table[np.triu_indices(clients, 1)]
+        values = matrix[np.triu_indices(clients, 1)]
         rows.append(_row(method, exact, values, seconds, truth, indices))
     return rows
 
@@ -92,20 +92,20 @@ def _row(
     }
 
 
-def _rand_indices(setting: Setting, table: Floats, truth: list[int]) -> Row:
-    """The adjusted Rand index of each clustering."""
+def _rand_indices(setting: Setting, matrix: Floats, truth: list[int]) -> Row:
+    """The adjusted Rand index of each way to cluster."""
     from sklearn.metrics import adjusted_rand_score
 
     return {
         f"ARI {name.removeprefix('paper 10 ')}": adjusted_rand_score(truth, labels)
-        for name, labels in clusterings(setting, "paper 10", table).items()
+        for name, labels in clusterings(setting, "paper 10", matrix).items()
     }
 
 
 def _draw(rows: Sequence[Row]) -> Figures:
     figures = {}
     for data in dict.fromkeys(row["data"] for row in rows):
-        figure, panels = axes(2, 4, 3.0, 2.9)
+        figure, panels = subplots(2, 4, panel_size=(3.0, 2.9))
         for panel, (groups, method) in zip(panels, product((True, False), _TITLES), strict=True):
             (row,) = pick(rows, data=data, groups=groups, method=method)
             panel.grid(False)
@@ -126,23 +126,24 @@ def _draw(rows: Sequence[Row]) -> Figures:
 def _judge(rows: Sequence[Row]) -> list[Claim]:
     names = list(dict.fromkeys(row["data"] for row in rows))
 
-    def chosen(data: str, method: str, groups: bool = True) -> Row:
+    def row_of(data: str, method: str, groups: bool = True) -> Row:
         return pick(rows, data=data, groups=groups, method=method)[0]
 
     def contrast(data: str, method: str) -> float:
-        """Mean distance within the groups over that between them."""
-        row = chosen(data, method)
+        """Mean distance within the groups, divided by that between them."""
+        row = row_of(data, method)
         same = np.equal.outer(row["truth"], row["truth"])[np.triu_indices(row["clients"], 1)]
         values = np.array(row["matrix"])
         return float(values[same].mean() / values[~same].mean())
 
-    def spread(data: str, groups: bool) -> float:
-        values = np.array(chosen(data, "pairs", groups)["matrix"])
+    def variation(data: str, groups: bool) -> float:
+        """The standard deviation of FedWaD's distances, divided by their mean."""
+        values = np.array(row_of(data, "pairs", groups)["matrix"])
         return float(values.std() / values.mean())
 
     def indices_of(method: str, columns: Sequence[str]) -> str:
         listed = (
-            f"{_DATA[data]} {' / '.join(f'{chosen(data, method)[name]:.2f}' for name in columns)}"
+            f"{_DATA[data]} {' / '.join(f'{row_of(data, method)[name]:.2f}' for name in columns)}"
             for data in names
         )
         return f"{_TITLES[method]} {', '.join(listed)}"
@@ -150,35 +151,36 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     def heading(columns: Sequence[str]) -> str:
         return f"adjusted Rand index (1 is perfect), {' / '.join(name[4:] for name in columns)}: "
 
-    visible = {data: contrast(data, "pairs") for data in names}
-    truly = {data: contrast(data, "exact") for data in names}
-    best = {data: {k: chosen(data, "pairs")[k] for k in _PAPER_INDICES} for data in names}
-    uniform = {groups: spread("mnist", groups) for groups in (True, False)}
+    fedwad_contrast = {data: contrast(data, "pairs") for data in names}
+    exact_contrast = {data: contrast(data, "exact") for data in names}
+    indices = {data: {k: row_of(data, "pairs")[k] for k in _PAPER_INDICES} for data in names}
+    with_groups, without_groups = (variation("mnist", groups) for groups in (True, False))
     return [
         Claim(
             "The groups of clients are clearly visible in the matrix of MNIST but less in that of"
             " CIFAR-10.",
-            visible["mnist"] < 0.9 < visible["cifar10"],
+            fedwad_contrast["mnist"] < 0.9 < fedwad_contrast["cifar10"],
             "mean distance within the groups by that between them: "
             + ", ".join(
-                f"{_DATA[data]} {visible[data]:.2f} by FedWaD, {truly[data]:.2f} exact"
+                f"{_DATA[data]} {fedwad_contrast[data]:.2f} by FedWaD,"
+                f" {exact_contrast[data]:.2f} exact"
                 for data in names
             ),
         ),
         Claim(
             "Without groups the matrix is more uniform, yet shows some variation.",
-            0.01 < uniform[False] < uniform[True],
-            f"deviation / mean of FedWaD's distances on MNIST: {uniform[True]:.2f} in groups,"
-            f" {uniform[False]:.2f} without",
+            0.01 < without_groups < with_groups,
+            f"deviation / mean of FedWaD's distances on MNIST: {with_groups:.2f} in groups,"
+            f" {without_groups:.2f} without",
         ),
         Claim(
             "FedWaD recovers a clear structure of clusters.",
-            all(max(best[data].values()) > 0.99 for data in names),
+            all(max(indices[data].values()) > 0.99 for data in names),
             heading(_INDICES) + "; ".join(indices_of(method, _INDICES) for method in _METHODS),
         ),
         Claim(
             "The affinity is the most efficient and robust way to cluster.",
-            all(best[data]["ARI affinity"] >= max(best[data].values()) for data in names),
+            all(indices[data]["ARI affinity"] >= max(indices[data].values()) for data in names),
             heading(_PAPER_INDICES) + indices_of("pairs", _PAPER_INDICES),
         ),
     ]

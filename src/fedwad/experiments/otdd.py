@@ -1,7 +1,7 @@
 """Distances between four real datasets, and how rounds, support and samples change them.
 
-The paper averages over five draws of 5000 samples, and so do we. With 5000 support points and with
-500 rounds a pair takes minutes, so there we have one draw. Times are processor times.
+The paper averages over five draws of 5000 samples, and so do we. With 5000 support points or 500
+rounds a pair takes minutes, so we take one draw there. Times are processor times.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["EXPERIMENT"]
 
 def _tasks(quick: bool) -> list[Settings]:
     n, draws = (300, 1) if quick else (5000, DRAWS)
-    small, large, many = (60, 300, 20) if quick else (1000, 5000, 500)
-    rounds = 5 if quick else 20
-    one = {"part": "datasets", "n": n, "seed": 0, "method": "fedwad"}
+    small, large = (60, 300) if quick else (1000, 5000)  # numbers of support points
+    few, many = (5, 20) if quick else (20, 500)  # numbers of rounds
+    one_draw = {"part": "datasets", "n": n, "seed": 0, "method": "fedwad"}
     return [
-        *_dataset_tasks(n, draws, small, rounds),
+        *_dataset_tasks(n, draws, small, few),
         *_ablation_tasks(n, small, quick),
         *_sample_tasks(quick),
-        *(one | {"pair": pair, "support": small, "rounds": many} for pair in PAIRS),
-        *(one | {"pair": pair, "support": large, "rounds": rounds} for pair in PAIRS),
+        *(one_draw | {"pair": pair, "support": small, "rounds": many} for pair in PAIRS),
+        *(one_draw | {"pair": pair, "support": large, "rounds": few} for pair in PAIRS),
     ]
 
 
@@ -69,7 +69,7 @@ def _measure(
     n: int,
     seed: int,
     method: str,
-    part: str,  # noqa: ARG001 (the same setting may belong to two figures)
+    part: str,  # noqa: ARG001 (it says to which figure the row belongs)
     support: int = 0,
     rounds: int = 0,
 ) -> list[Row]:
