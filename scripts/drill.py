@@ -1,8 +1,11 @@
-"""A fault drill: nodes as processes are killed, stopped and flooded, their disk fills, their ledger
-is rotated. Prints what happened, and exits with 1 if it is not what docs/nodes.md says.
+"""A fault drill: nodes run as processes, which are killed, stopped and flooded; their disk fills
+up, and their ledger is rotated. The drill prints what happened, and exits with 1 if that is not
+what docs/nodes.md says.
 
-It takes about a minute, and ends after two in any case, or after as many seconds as its argument
-says. Nothing outside a temporary folder changes.
+    python scripts/drill.py [SECONDS]
+
+It takes about a minute, and ends after SECONDS, 120 by default, in any case. Nothing outside a
+temporary folder changes.
 """
 
 import contextlib
@@ -39,12 +42,13 @@ from fedwad.federation import (
 
 SECONDS = int(sys.argv[1]) if len(sys.argv) > 1 else 120
 NAMES = ("oslo", "paris", "rome")
-POLICY = 'name = "{name}"\nallow = ["describe", "summary"]\nmax_queries = {cap}\n'
-FLOOD = 3000
+MAX_QUERIES = 60
+POLICY = 'name = "{name}"\nallow = ["describe", "summary"]\nmax_queries = {max_queries}\n'
+FLOOD = 3000  # messages
 
 
 class Node:
-    """A site's node, as a process of its own."""
+    """A site's node as a process of its own, which runs drill_node.py."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,37 +82,37 @@ class Node:
         return None
 
     def ask(self, request: Any, timeout: float = 30.0) -> Any:
-        """The reply or the failure, or None if there is no answer."""
+        """The reply or the failure, or None if no answer arrives in time."""
         self.send(pack(Envelope(request)))
         answer = self.receive(timeout)
         return None if answer is None else unpack(answer).content
 
-    def said(self) -> str:
-        """What it says when it starts."""
+    def first_message(self) -> str:
+        """What the node says when it starts: "ready", or why it does not start."""
         return (self.receive(60.0) or b"nothing").decode()
 
     @property
     def ledger(self) -> Path:
         return self.folder / "policy.ledger.jsonl"
 
-    def counted(self) -> int:
-        """How many queries its ledger counts."""
+    def query_count(self) -> int:
+        """How many queries the ledger counts."""
         return FileLedger(self.ledger).queries
 
     def restart(self) -> str:
-        """Kill it and start it again; returns what it says."""
-        self.stop()
+        """Kill the process and start it again; returns its first message."""
+        self.kill()
         self.start()
-        return self.said()
+        return self.first_message()
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait()
 
 
-class Processes(RemoteFederation):
-    """A federation of such nodes."""
+class ProcessFederation(RemoteFederation):
+    """A federation of nodes as processes."""
 
     def __init__(self, nodes: Mapping[str, Node], timeout: float) -> None:
         super().__init__(tuple(nodes), timeout)
@@ -118,173 +122,175 @@ class Processes(RemoteFederation):
         for name, message in messages.items():
             self.nodes[name].send(message)
         end = time.monotonic() + timeout
-        came = {}
-        for name in messages:
-            answer = self.nodes[name].receive(max(0.0, end - time.monotonic()))
-            if answer is not None:
-                came[name] = answer
-        return came
+        answers = {
+            name: self.nodes[name].receive(max(0.0, end - time.monotonic())) for name in messages
+        }
+        return {name: answer for name, answer in answers.items() if answer is not None}
 
 
 @dataclass
 class Row:
+    """A fault, what happened, and whether that is what docs/nodes.md says."""
+
     fault: str
     happened: str
     passed: bool
 
 
-def summary(seed: int) -> SummaryRequest:
+def summary_request(seed: int) -> SummaryRequest:
+    """A request that differs for each seed, so that it counts as a new query."""
     return SummaryRequest(1, "diag", 2.0, seed, calibration=False)
 
 
-def sentence(answer: Any) -> str:
+def in_words(answer: Any) -> str:
     return answer.sentence if isinstance(answer, Failure) else f"a {type(answer).__name__}"
 
 
-def killed(node: Node) -> Row:
-    before = node.counted()
+def kill_and_restart(node: Node) -> Row:
+    before = node.query_count()
     for seed in range(5):
-        node.ask(summary(seed))
-    node.send(pack(Envelope(summary(5))))
+        node.ask(summary_request(seed))
+    node.send(pack(Envelope(summary_request(5))))
     ready = node.restart()
-    again = node.ask(summary(0))
-    counted = node.counted()
-    happened = f"{ready}; the first question gets {sentence(again)} again; {counted} counted"
-    passed = before + 5 <= counted <= before + 6 and ready == "ready"
+    again = node.ask(summary_request(0))
+    count = node.query_count()
+    happened = f"{ready}; the first request gets {in_words(again)} again; {count} counted"
+    passed = before + 5 <= count <= before + 6 and ready == "ready"
     return Row("killed while it answers, started again", happened, passed)
 
 
-def stopped(fed: Processes) -> Iterator[Row]:
+def stop_and_continue(fed: ProcessFederation) -> Iterator[Row]:
     rome = fed.nodes["rome"]
     rome.process.send_signal(signal.SIGSTOP)
     m = fedwad.matrix(fed, cells=1)
     yield Row("stopped", f"left out: {m.failed.get('rome')}", set(m.failed) == {"rome"})
     rome.process.send_signal(signal.SIGCONT)
     late = fedwad.matrix(fed, cells=1)
-    said = late.failed.get("rome", "in time")
-    yield Row("answers a round late", said, "late" in said)
-    while rome.receive(0.5) is not None:
+    reason = late.failed.get("rome", "in time")
+    yield Row("answers a round late", reason, "late" in reason)
+    while rome.receive(0.5) is not None:  # drop its late answers
         pass
     m = fedwad.matrix(fed, cells=1)
     yield Row("runs on", f"all {len(m.sites)} sites take part", not m.failed)
 
 
-def full_disk(node: Node) -> Row:
-    before, size = node.counted(), node.ledger.stat().st_size
+def fill_disk(node: Node) -> Row:
+    before, size = node.query_count(), node.ledger.stat().st_size
     limit = (size + 40, resource.RLIM_INFINITY)
     resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, limit)
-    refused = node.ask(summary(100))
+    refused = node.ask(summary_request(100))
     resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-    after = node.ask(summary(101))
-    counted = node.counted()
-    happened = f"{sentence(refused)} Later {sentence(after)}; {counted - before} counted"
-    passed = isinstance(refused, Failure) and not isinstance(after, Failure)
-    return Row("the disk is full, and then not", happened, passed and counted == before + 1)
+    after = node.ask(summary_request(101))
+    count = node.query_count() - before
+    happened = f"{in_words(refused)} Later {in_words(after)}; {count} counted"
+    passed = isinstance(refused, Failure) and not isinstance(after, Failure) and count == 1
+    return Row("the disk is full, and then not", happened, passed)
 
 
-def rotated(node: Node) -> Row:
+def rotate_ledger(node: Node) -> Row:
     moved = node.ledger.with_suffix(".1")
     node.ledger.rename(moved)
-    closed = node.ask(summary(200))
+    refused = node.ask(summary_request(200))
     node.ledger.unlink(missing_ok=True)
     moved.rename(node.ledger)
     node.restart()
-    opened = node.ask(summary(201))
-    happened = f"{sentence(closed)} Put back and started again: {sentence(opened)}"
-    passed = isinstance(closed, Failure) and not isinstance(opened, Failure)
+    after = node.ask(summary_request(201))
+    happened = f"{in_words(refused)} Put back and started again: {in_words(after)}"
+    passed = isinstance(refused, Failure) and not isinstance(after, Failure)
     return Row("the ledger is rotated, and put back", happened, passed)
 
 
-def cut(node: Node) -> Row:
+def cut_ledger(node: Node) -> Row:
     whole = node.ledger.read_bytes()
     with node.ledger.open("r+b") as file:
         file.truncate(len(whole) // 2)
-    closed = node.ask(summary(300))
+    refused = node.ask(summary_request(300))
     node.ledger.write_bytes(whole)
-    return Row("the ledger is cut", sentence(closed), isinstance(closed, Failure))
+    return Row("the ledger is cut", in_words(refused), isinstance(refused, Failure))
 
 
-def flooded(node: Node) -> Row:
-    before, size = node.counted(), node.ledger.stat().st_size
+def flood(node: Node) -> Row:
+    before, size = node.query_count(), node.ledger.stat().st_size
     for _ in range(FLOOD):
         node.send(b"garbage")
     for _ in range(FLOOD):
         node.receive(30.0)
-    after, grown = node.ask(summary(400)), node.ledger.stat().st_size - size
-    happened = f"{grown / FLOOD:.1f} bytes of ledger each; then {sentence(after)}"
-    passed = not isinstance(after, Failure) and node.counted() == before + 1 and grown < 20 * FLOOD
+    after, grown = node.ask(summary_request(400)), node.ledger.stat().st_size - size
+    happened = f"{grown / FLOOD:.1f} bytes of ledger each; then {in_words(after)}"
+    count = node.query_count() - before
+    passed = not isinstance(after, Failure) and count == 1 and grown < 20 * FLOOD
     return Row(f"{FLOOD} messages of garbage", happened, passed)
 
 
-def repeats(node: Node) -> Row:
-    before = node.counted()
-    answer = node.ask(Bundle((summary(500),) * 256))
-    counted = node.counted() - before
-    happened = f"{len(getattr(answer, 'replies', ()))} replies, {counted} query counted"
-    return Row("256 repeats in one message", happened, counted == 1)
+def repeat_request(node: Node) -> Row:
+    before = node.query_count()
+    answer = node.ask(Bundle((summary_request(500),) * 256))
+    count = node.query_count() - before
+    happened = f"{len(getattr(answer, 'replies', ()))} replies, {count} query counted"
+    return Row("256 repeats in one message", happened, count == 1)
 
 
-def shared(node: Node, other: Node, cap: int) -> Row:
-    """Two processes on one ledger, until the cap."""
-    for seed in range(1000, 1000 + cap):
+def share_ledger(node: Node, other: Node) -> Row:
+    """Ask two processes with one ledger for more than the limit of queries."""
+    for seed in range(1000, 1000 + MAX_QUERIES):
         for one in (node, other):
-            one.send(pack(Envelope(summary(2 * seed + (one is other)))))
-    answers = [one.receive(30.0) for _ in range(cap) for one in (node, other)]
-    came = [unpack(answer).content for answer in answers if answer is not None]
-    left = sum(not isinstance(answer, Failure) for answer in came)
-    counted = node.counted()
-    happened = f"{counted} of {cap} queries, {left} new replies"
-    return Row("two processes on one ledger", happened, counted <= cap and left <= cap)
+            one.send(pack(Envelope(summary_request(2 * seed + (one is other)))))
+    answers = [one.receive(30.0) for _ in range(MAX_QUERIES) for one in (node, other)]
+    contents = [unpack(answer).content for answer in answers if answer is not None]
+    replies = sum(not isinstance(content, Failure) for content in contents)
+    count = node.query_count()
+    happened = f"{count} of {MAX_QUERIES} queries, {replies} new replies"
+    passed = count <= MAX_QUERIES and replies <= MAX_QUERIES
+    return Row("two processes on one ledger", happened, passed)
 
 
-def changed(node: Node) -> Row:
-    node.stop()
+def remove_record(node: Node) -> Row:
+    node.kill()
     np.save(node.folder / "data.npy", np.load(node.folder / "data.npy")[1:])
-    said = Node(node.folder).said()
-    return Row("a record is removed from the data", said, "accept-data" in said)
+    reason = Node(node.folder).first_message()
+    return Row("a record is removed from the data", reason, "accept-data" in reason)
 
 
-def folders(root: Path, cap: int) -> dict[str, Path]:
-    rng, found = np.random.default_rng(0), {}
-    for k, name in enumerate(NAMES):
-        found[name] = root / name
-        found[name].mkdir()
-        np.save(found[name] / "data.npy", rng.standard_normal((60, 3)) + k)
-        (found[name] / "policy.toml").write_text(POLICY.format(name=name, cap=cap))
-    return found
+def make_folders(root: Path) -> dict[str, Path]:
+    """The folder of each site, with its data and its policy."""
+    rng, folders = np.random.default_rng(0), {name: root / name for name in NAMES}
+    for k, (name, folder) in enumerate(folders.items()):
+        folder.mkdir()
+        np.save(folder / "data.npy", rng.standard_normal((60, 3)) + k)
+        policy = POLICY.format(name=name, max_queries=MAX_QUERIES)
+        (folder / "policy.toml").write_text(policy)
+    return folders
 
 
-def drill(root: Path, add: Callable[[Row], None]) -> None:
-    cap = 60
-    places = folders(root, cap)
-    nodes = {name: Node(place) for name, place in places.items()}
-    second = Node(places["oslo"])
+def drill(root: Path, report: Callable[[Row], None]) -> None:
+    folders = make_folders(root)
+    nodes = {name: Node(folder) for name, folder in folders.items()}
+    second_oslo = Node(folders["oslo"])
     try:
-        ready = [node.said() for node in (*nodes.values(), second)]
-        add(Row("started", ", ".join(ready), set(ready) == {"ready"}))
-        paris, oslo = nodes["paris"], nodes["oslo"]
-        m = fedwad.matrix(Processes(nodes, 60.0), cells=1)
-        add(Row("answers", f"a matrix of {len(m.sites)} sites", not m.failed))
-        for row in stopped(Processes(nodes, 4.0)):
-            add(row)
-        for step in (killed, full_disk, rotated, flooded, repeats):
-            add(step(paris))
-        add(shared(oslo, second, cap))
-        add(cut(paris))
-        add(changed(nodes["rome"]))
+        messages = [node.first_message() for node in (*nodes.values(), second_oslo)]
+        report(Row("started", ", ".join(messages), set(messages) == {"ready"}))
+        m = fedwad.matrix(ProcessFederation(nodes, 60.0), cells=1)
+        report(Row("answers", f"a matrix of {len(m.sites)} sites", not m.failed))
+        for row in stop_and_continue(ProcessFederation(nodes, 4.0)):
+            report(row)
+        for fault in (kill_and_restart, fill_disk, rotate_ledger, flood, repeat_request):
+            report(fault(nodes["paris"]))
+        report(share_ledger(nodes["oslo"], second_oslo))
+        report(cut_ledger(nodes["paris"]))
+        report(remove_record(nodes["rome"]))
     finally:
-        for node in (*nodes.values(), second):
-            node.stop()
+        for node in (*nodes.values(), second_oslo):
+            node.kill()
 
 
 def main() -> None:
     rows: list[Row] = []
     table = Table("the site ...", "what happened", "", title="Fault drill", title_justify="left")
 
-    def late(*_: object) -> None:
+    def stop_drill(*_: object) -> None:
         raise TimeoutError(f"the drill took longer than {SECONDS} s")
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGALRM, stop_drill)
     signal.alarm(SECONDS)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:

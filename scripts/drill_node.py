@@ -1,7 +1,8 @@
-"""A node for the drill: a process that answers messages on its standard input.
+"""A node for the drill: a process that reads messages from its standard input and writes answers to
+its standard output.
 
-Each message and each answer is preceded by its length, four bytes. The first answer is "ready", or
-why the node does not start.
+Four bytes before each message and each answer have its length. The first answer is "ready", or why
+the node does not start.
 """
 
 import struct

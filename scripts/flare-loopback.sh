@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# From nothing to a distance and a matrix over NVIDIA FLARE, with the commands of docs/deploy-flare.md, on 127.0.0.1:
-# a server, two sites and an analyst, each with a private key that it made itself. Leaves neither files nor processes.
+# A distance and a matrix over NVIDIA FLARE on this machine, with the commands of docs/deploy-flare.md: a server, two
+# sites and an analyst, each with a private key that it made itself. Leaves neither files nor processes behind.
 #
 #   bash scripts/flare-loopback.sh [PYTHON]      (a Python with fedwad[flare]; python3 when left out)
 set -euo pipefail
 python=$(realpath -s "$(command -v "${1:-python3}")")
 folder=$(mktemp -d)
 cd "$folder"
-export HOME=$folder PATH=$(dirname "$python"):$PATH  # FLARE keeps a diary of certificates in the home folder
+export HOME=$folder PATH=$(dirname "$python"):$PATH  # FLARE keeps records of certificates in the home folder
 nvflare() { "$python" -m nvflare.cli "$@" > /dev/null; }
 fedwad() { "$python" -m fedwad "$@"; }
 
-finish() {  # FLARE gives each job a process in a session of its own, so they are found by the folder they run in
+clean_up() {  # FLARE gives each job a process in a session of its own, so find processes by the folder in their command
     trap - EXIT INT TERM
     for command in /proc/[0-9]*/cmdline; do
         if tr '\0' '\n' < "$command" 2> /dev/null | grep -q "^$folder/"; then
@@ -21,7 +21,7 @@ finish() {  # FLARE gives each job a process in a session of its own, so they ar
     done
     cd / && rm -rf "$folder"
 }
-trap finish EXIT
+trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 echo "1. the project: a root certificate"
@@ -49,7 +49,7 @@ kits=$folder/fedwad/prod_00
 
 echo "3. the server"
 "$python" -m fedwad.engines.flare.startup_kit server "$kits/localhost"
-start() { bash "$kits/$1/startup/sub_start.sh" --once > "$1.log" 2>&1 & disown; }  # for good: startup/start.sh
+start() { bash "$kits/$1/startup/sub_start.sh" --once > "$1.log" 2>&1 & disown; }  # startup/start.sh would restart it when it fails
 start localhost
 
 echo "4. the sites: data, policy, node"
@@ -69,10 +69,10 @@ done
 echo "5. the analyst, once the sites are there"
 kit=$kits/analyst@fedwad.test
 for _ in $(seq 20); do
-    found=0
+    status=0
     fedwad distance paris oslo --method fedwad --support 10 --engine flare --connect "$kit" --timeout 300 && break
-    found=$?
+    status=$?
     sleep 1
 done
-[ "$found" = 0 ] || { tail -n 5 ./*.log; exit 1; }
+[ "$status" = 0 ] || { tail -n 5 ./*.log; exit 1; }
 fedwad matrix paris oslo --engine flare --connect "$kit" --timeout 300

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A distance between sites that run as processes of their own, on this machine: every step of docs/deploy-flower.md with
-# 127.0.0.1 in place of the host names. Prints the result and leaves nothing behind.
+# A distance or a matrix over Flower on this machine: every step of docs/deploy-flower.md, with a process for each site and
+# 127.0.0.1 in place of the host names. Leaves neither files nor processes behind.
 #
 #   scripts/flower-loopback.sh            # two sites, a distance
 #   scripts/flower-loopback.sh 3          # three sites, all distances
@@ -14,12 +14,12 @@ export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 folder=$(mktemp -d)
 pids=()
 
-leave() {
+clean_up() {
     status=$?
     trap - EXIT INT TERM
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
     for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
-    unset FLWR_HOME # what the SuperLink started needs a moment more
+    unset FLWR_HOME # wait for the processes that the SuperLink started
     for _ in $(seq 75); do
         grep -qsz "^FLWR_HOME=$folder" /proc/[0-9]*/environ || break
         sleep 0.2
@@ -28,7 +28,7 @@ leave() {
     rm -rf "$folder"
     exit "$status"
 }
-trap leave EXIT INT TERM
+trap clean_up EXIT INT TERM
 cd "$folder"
 export FLWR_HOME="$folder/flwr"
 

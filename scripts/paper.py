@@ -1,7 +1,7 @@
-"""Write into docs/paper.md what it takes from docs/results: the judged claims and the tables of
-boosting.
+"""Write the parts of docs/paper.md that come from docs/results: the judged claims and the tables of
+the experiment `boosting`.
 
-python scripts/paper.py
+    python scripts/paper.py
 """
 
 from __future__ import annotations
@@ -27,26 +27,29 @@ RESULTS = ROOT / "docs" / "results"
 VERDICTS = {True: "held", False: "**failed**", None: "not tested"}
 
 STRUCTURES = {"groups": "five groups of clients", "none": "random pairs of classes"}
-PAPERS_WAYS = ("affinity", "sparse 3", "sparse 5")
-WAYS = (*PAPERS_WAYS, "kernel")
+#: Ways to cluster: the paper's, and all.
+PAPER_WAYS = ("affinity", "sparse 3", "sparse 5")
+WAYS = (*PAPER_WAYS, "kernel")
 
 Row = dict[str, str]
 
 
 def read_facts() -> list[dict[str, Any]]:
-    """What is known of each experiment that was run in full."""
-    found = [json.loads(path.read_text()) for path in RESULTS.glob("*/facts.json")]
-    return sorted(found, key=lambda one: NAMES.index(one["experiment"]))
+    """The facts.json of each experiment that was run in full."""
+    facts = [json.loads(path.read_text()) for path in RESULTS.glob("*/facts.json")]
+    return sorted(facts, key=lambda one: NAMES.index(one["experiment"]))
 
 
 def escape_cell(text: str) -> str:
-    """Text for a cell of a Markdown table, in which no character has a meaning."""
+    """Text for a cell of a Markdown table, with an escape before each character that Markdown would
+    interpret."""
     return re.sub(r"([|*_<])", r"\\\1", " ".join(text.split()))
 
 
 def format_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    """A Markdown table."""
+    rule = ["---"] * len(head)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
 
 
 def claims_table() -> str:
@@ -77,7 +80,7 @@ def parse_number(text: str) -> Any:
 
 
 def read_rows(experiment: str) -> list[dict[str, Any]]:
-    """The rows of an experiment as its `judge` had them, but for lists."""
+    """The rows of an experiment as its `judge` had them, without lists."""
     with (RESULTS / experiment / "table.csv").open() as file:
         return [
             {key: parse_number(text) for key, text in row.items() if text}
@@ -86,17 +89,18 @@ def read_rows(experiment: str) -> list[dict[str, Any]]:
 
 
 def rules_table() -> str:
-    """Claims whose verdict rests on a threshold of ours, by our rule and by the paper's words."""
-    known = {(one["experiment"], c["text"]): c for one in read_facts() for c in one["claims"]}
-    lines, changed = [], 0
+    """Claims whose verdict rests on a threshold of ours: the verdict by our rule, and by the rule
+    that the paper's words give."""
+    claims = [(one["experiment"], claim) for one in read_facts() for claim in one["claims"]]
+    lines, changes = [], 0
     for rule in RULES:
         (claim,) = (
             claim
-            for (experiment, text), claim in known.items()
-            if experiment == rule.experiment and text.startswith(rule.claim)
+            for experiment, claim in claims
+            if experiment == rule.experiment and claim["text"].startswith(rule.claim)
         )
         verdicts = claim["holds"], rule.holds(read_rows(rule.experiment))
-        changed += verdicts[0] is not verdicts[1]
+        changes += verdicts[0] is not verdicts[1]
         mark = "**changes**" if verdicts[0] is not verdicts[1] else "the same"
         words = [VERDICTS[verdict].strip("*") for verdict in verdicts]
         lines.append(
@@ -108,12 +112,13 @@ def rules_table() -> str:
             ]
         )
     head = ["the paper's claim", "rule of `judge`", "rule by the paper's words", "verdict"]
-    return format_table(head, lines) + f"\n\n{changed} of these {len(lines)} verdicts would change."
+    return format_table(head, lines) + f"\n\n{changes} of these {len(lines)} verdicts would change."
 
 
-def boosting_rows(**wanted: str) -> list[Row]:
+def boosting_rows(**values: str) -> list[Row]:
+    """The rows of `boosting` with these values, all as text."""
     with (RESULTS / "boosting" / "table.csv").open() as file:
-        return pick(list(csv.DictReader(file)), **wanted)
+        return pick(list(csv.DictReader(file)), **values)
 
 
 def column(rows: Sequence[Row], name: str) -> np.ndarray:
@@ -125,16 +130,17 @@ def mean_and_deviation(values: np.ndarray) -> str:
 
 
 def client_counts(rows: Sequence[Row]) -> list[str]:
+    """The numbers of clients in ascending order, as text."""
     return sorted({row["clients"] for row in rows}, key=int)
 
 
 def accuracy_tables(support: int) -> str:
-    """A table for each data set and structure: ours, and the paper's numbers in brackets."""
+    """A table for each dataset and structure: our accuracies, and the paper's in brackets."""
     parts = []
     for data, name in DATA.items():
         for structure, words in STRUCTURES.items():
             rows = boosting_rows(data=data, structure=structure, training="ours")
-            ways = ["vanilla", *(f"paper {support} {way}" for way in PAPERS_WAYS)]
+            ways = ["vanilla", *(f"paper {support} {way}" for way in PAPER_WAYS)]
             if support == 10:
                 ways += ["ours", "true groups"] if structure == "groups" else ["ours"]
             title = f"{name}, {words}" + ("" if support == 10 else f", support {support}")
@@ -142,10 +148,11 @@ def accuracy_tables(support: int) -> str:
     return "\n\n".join(parts)
 
 
-def accuracy_table(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) -> str:
+def accuracy_table(rows: Sequence[Row], case: tuple[str, str], ways: Sequence[str]) -> str:
     """Accuracies of each way to cluster, and their average gain over one model for all sites.
 
-    A dagger marks accuracies that are further from the paper's than both deviations explain.
+    `case` is the dataset and the structure. A dagger marks accuracies that are further from the
+    paper's than both deviations explain.
     """
     lines = []
     gains: dict[str, list[float]] = {way: [] for way in ways}
@@ -156,17 +163,17 @@ def accuracy_table(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[s
             vanilla = column(pick(own, way="vanilla"), "accuracy").mean()
             line = [f"{name}, {clients}"]
             for way in ways:
-                found = column(pick(own, way=way), "accuracy")
-                text = mean_and_deviation(found)
-                printed = PAPER_ACCURACY.get((*where, algorithm, int(clients), way))
-                gains[way].append(found.mean() - vanilla)
+                accuracy = column(pick(own, way=way), "accuracy")
+                text = mean_and_deviation(accuracy)
+                printed = PAPER_ACCURACY.get((*case, algorithm, int(clients), way))
+                gains[way].append(accuracy.mean() - vanilla)
                 if printed:
-                    apart = abs(found.mean() - printed.mean)
-                    far = apart > 0.5 and apart > 2 * np.hypot(found.std(), printed.deviation)
+                    apart = abs(accuracy.mean() - printed.mean)
+                    far = apart > 0.5 and apart > 2 * np.hypot(accuracy.std(), printed.deviation)
                     text += f" (paper {printed.mean} ± {printed.deviation}){' †' if far else ''}"
                     printed_gains[way].append(
                         printed.mean
-                        - PAPER_ACCURACY[*where, algorithm, int(clients), "vanilla"].mean
+                        - PAPER_ACCURACY[*case, algorithm, int(clients), "vanilla"].mean
                     )
                 line.append(text)
             lines.append(line)
@@ -179,7 +186,8 @@ def accuracy_table(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[s
 
 
 def clusters_table() -> str:
-    """For the paper's distances, ours and the true groups: adjusted Rand index and accuracy."""
+    """Adjusted Rand index and accuracy in clusters of the paper's distances, of ours, and in the
+    true groups."""
     ways = {
         "paper, support 10, affinity": "paper 10 affinity",
         "paper, support 100, affinity": "paper 100 affinity",
@@ -211,21 +219,22 @@ def rand_index_table() -> str:
             own = pick(rows, clients=clients)
             lead = f"{name}, {clients} clients"
             for support in (10, 100):
-                found = [f"{mean_index(own, f'paper {support} {way}'):.2f}" for way in WAYS]
-                lines.append([lead, f"paper, support {support}", *found])
+                indices = [f"{mean_index(own, f'paper {support} {way}'):.2f}" for way in WAYS]
+                lines.append([lead, f"paper, support {support}", *indices])
                 lead = ""
-            ours = [f"{mean_index(own, 'ours ' + way):.2f}" for way in PAPERS_WAYS]
+            ours = [f"{mean_index(own, 'ours ' + way):.2f}" for way in PAPER_WAYS]
             lines.append([lead, "ours, one message", *ours, f"**{mean_index(own, 'ours'):.2f}**"])
     return format_table(["", "distances", *WAYS], lines)
 
 
 def mean_index(rows: Sequence[Row], way: str) -> float:
+    """The mean adjusted Rand index of a way to cluster."""
     return float(column(pick(rows, way=way), "ARI").mean())
 
 
 def authors_rows(training: str) -> Iterator[tuple[str, list[Row], tuple[str, str], int]]:
-    """A title, rows, the key of the paper's table and the number of clients, for each setting that
-    follows the authors' code."""
+    """For each setting that follows the authors' code: its title, its rows, the dataset and the
+    structure in the paper's table, and the number of clients."""
     for data, name in DATA.items():
         for structure, words in (("groups", "in groups"), ("drawn", "without groups")):
             rows = boosting_rows(data=data, structure=structure, training=training)
@@ -236,7 +245,8 @@ def authors_rows(training: str) -> Iterator[tuple[str, list[Row], tuple[str, str
 
 
 def authors_code_table() -> str:
-    """Trained, dealt and averaged as in the authors' code, beside the paper's numbers."""
+    """Accuracies when clients are divided, trained and averaged as in the authors' code, and the
+    paper's."""
     lines = []
     for title, rows, table_key, clients in authors_rows("authors"):
         lead = title
@@ -248,20 +258,20 @@ def authors_code_table() -> str:
                 line.append(mean_and_deviation(column(own, "mean of clusters")))
                 line.append("{} ± {}".format(*printed))
             lines.append([*line, f"{column(own, 'accuracy').mean():.1f}"])
-    ours = ("affinity, mean over clusters", "paper", "affinity, mean over samples")
-    heads = ["", "", "vanilla", "paper", *ours]
-    return format_table(heads, lines)
+    affinity = ("affinity, mean over clusters", "paper", "affinity, mean over samples")
+    return format_table(["", "", "vanilla", "paper", *affinity], lines)
 
 
 def authors_draws_table() -> str:
-    """All clients together, with the rows and the rounds that the authors' code draws."""
+    """Accuracies of one model for all clients, with the rows of clients and the clients of rounds
+    that the authors' code draws, and the paper's."""
     lines = []
     for title, rows, table_key, clients in authors_rows("draws"):
         line = [title]
         for algorithm in ALGORITHMS:
-            found = column(pick(rows, algorithm=algorithm), "accuracy")
+            accuracy = column(pick(rows, algorithm=algorithm), "accuracy")
             printed = PAPER_ACCURACY[*table_key, algorithm, clients, "vanilla"]
-            line.append(mean_and_deviation(found) if len(found) else "")
+            line.append(mean_and_deviation(accuracy) if len(accuracy) else "")
             line.append("{} ± {}".format(*printed))
         lines.append(line)
     heads = [word for title in ALGORITHMS.values() for word in (title, "paper")]
@@ -281,11 +291,11 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def update_page(page: str) -> str:
-    """The page with all its parts as the results are now."""
+    """The page with its parts written again from the stored results."""
     for name, part in PARTS.items():
         begin, end = f"<!-- {name}: written by scripts/paper.py -->", f"<!-- end of {name} -->"
-        before, found, rest = page.partition(begin)
-        if not found or end not in rest:
+        before, _, rest = page.partition(begin)
+        if end not in rest:
             raise SystemExit(f"{PAGE} has no part between {begin} and {end}.")
         page = f"{before}{begin}\n\n{part()}\n\n{end}{rest.partition(end)[2]}"
     return page

@@ -1,8 +1,7 @@
-"""Rules of `judge` that have a threshold of ours, beside rules that follow from the paper's words.
+"""For each rule of `judge` that has a threshold of ours, the rule that the paper's words give.
 
-Some thresholds were set after the numbers were known. Here each of them stands beside the rule
-that the paper's own sentence gives, and both verdicts are computed from the same stored rows.
-`scripts/paper.py` writes the table into docs/paper.md.
+Some of our thresholds were set after the numbers were known. Both verdicts come from the same
+stored rows. `scripts/paper.py` writes the table into docs/paper.md.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ __all__ = ["RULES", "Rule"]
 
 @dataclass(frozen=True)
 class Rule:
-    """One claim by two rules.
+    """A claim of the paper, and two rules that decide whether it holds.
 
-    experiment, claim : the experiment, and how the claim's text begins
-    ours : what `judge` asks for
-    words : what the paper's sentence asks for
-    holds : whether the stored rows fulfil the second
+    experiment, claim : the experiment, and how the text of the claim begins
+    ours : the rule of `judge`, in words
+    words : the rule that the paper's sentence gives, in words
+    holds : function of the rows that tells whether the claim holds by the second rule
     """
 
     experiment: str
@@ -48,14 +47,15 @@ class Rule:
 # ---- The toy.
 
 
-def _by_round(rows: Sequence[Row], kind: str) -> list[float]:
+def _errors_by_round(rows: Sequence[Row], kind: str) -> list[float]:
     return mean_by(pick(rows, interpolant=kind), "round", "paper error")[1]
 
 
 def _rises_less(rows: Sequence[Row]) -> bool:
-    """The approximation's error ends closer to its minimum than the exact one's by POT."""
-    ends = [_by_round(rows, kind) for kind in ("barycentric", "exact, POT as it comes")]
-    approximated, exact = (values[-1] / min(values) for values in ends)
+    """After its minimum, the error rises less with the approximation than with the exact
+    interpolating measure by POT."""
+    errors = [_errors_by_round(rows, kind) for kind in ("barycentric", "exact, POT as it comes")]
+    approximated, exact = (values[-1] / min(values) for values in errors)
     return approximated < exact
 
 
@@ -63,9 +63,9 @@ def _rises_less(rows: Sequence[Row]) -> bool:
 
 
 def _spread_of_draws(rows: Sequence[Row], n: int) -> float:
-    """The deviation over draws of the exact distance's error, two dimensions, ratio 1:1."""
-    own = pick(rows, n=n, d=2, ratio=1, method="exact")
-    return float(np.std([row["error"] for row in own], ddof=1))
+    """The deviation over draws of the error of the exact distance, in two dimensions, ratio 1:1."""
+    draws = pick(rows, n=n, d=2, ratio=1, method="exact")
+    return float(np.std([row["error"] for row in draws], ddof=1))
 
 
 def _error(rows: Sequence[Row], method: str, n: int) -> float:
@@ -86,8 +86,8 @@ def _similar_at_both_ends(rows: Sequence[Row]) -> bool:
     return abs(first - last) <= _spread_of_draws(rows, sizes[0])
 
 
-def _seconds(rows: Sequence[Row], **wanted: Any) -> float:
-    return float(np.mean([row["seconds"] for row in pick(rows, **wanted)]))
+def _seconds(rows: Sequence[Row], **values: Any) -> float:
+    return float(np.mean([row["seconds"] for row in pick(rows, **values)]))
 
 
 def _fast_everywhere(rows: Sequence[Row]) -> bool:
@@ -115,19 +115,19 @@ def _slower_everywhere(rows: Sequence[Row]) -> bool:
 
 
 def _classes_stay(rows: Sequence[Row]) -> bool:
-    """A support of 100 covers as many classes as one of 10, everywhere."""
-    found: dict[tuple[str, int], set[int]] = {}
+    """A support of 100 covers as many classes as one of 10, for each dataset and K."""
+    covered: dict[tuple[str, int], set[int]] = {}
     for row in with_most_epochs(rows):
         if row["method"] in PAPER_METHODS:
-            found.setdefault((row["data"], row["K"]), set()).add(row["classes"])
-    return all(len(numbers) == 1 for numbers in found.values())
+            covered.setdefault((row["data"], row["K"]), set()).add(row["classes"])
+    return all(len(numbers) == 1 for numbers in covered.values())
 
 
 def _ahead_with_all(rows: Sequence[Row]) -> bool:
-    """Ahead of both with the fewest and with the most clients."""
+    """Coresets are ahead of FedRep and FedPer, both with the fewest and with the most clients."""
 
-    def own(**wanted: Any) -> float:
-        return float(np.mean([row["own"] for row in pick(rows, **wanted)]))
+    def own(**values: Any) -> float:
+        return float(np.mean([row["own"] for row in pick(rows, **values)]))
 
     counts = sorted({row["clients"] for row in rows})
     largest = max(row["size"] for row in rows if row.get("size"))
@@ -146,7 +146,7 @@ def _wrong_only_from_usps(rows: Sequence[Row]) -> bool:
 
 
 def _better_below_the_support(rows: Sequence[Row]) -> bool:
-    """Every error below the support is smaller than every error beyond it."""
+    """Each error with fewer samples than support points is smaller than each with more."""
     sampled = pick(rows, part="samples", pair=COMPARED[0])
     exact = {row["n"]: row["value"] for row in pick(sampled, method="exact")}
     errors: dict[bool, list[float]] = {True: [], False: []}
@@ -161,14 +161,14 @@ def _better_below_the_support(rows: Sequence[Row]) -> bool:
 
 def _first_without_slack(data: str) -> Callable[[Sequence[Row]], bool]:
     def holds(rows: Sequence[Row]) -> bool:
-        found = average_uplifts(rows, data)
-        return all(means["affinity"] >= max(means.values()) for means in found.values())
+        uplifts = average_uplifts(rows, data).values()
+        return all(means["affinity"] >= max(means.values()) for means in uplifts)
 
     return holds
 
 
 def _reaches(data: str, gain: float) -> Callable[[Sequence[Row]], bool]:
-    """FedRep gains so much without groups, with some number of clients that was measured."""
+    """FedRep gains at least so many points without groups, for some number of clients."""
     return lambda rows: largest_uplift(rows, data, "none", "fedrep") >= gain
 
 
@@ -178,14 +178,14 @@ RULES: tuple[Rule, ...] = (
         "With the approximated interpolating measure",
         "mean error below 5e-3",
         '"reaches 10^-3": at most 1e-3',
-        lambda rows: _by_round(rows, "barycentric")[-1] <= 1e-3,
+        lambda rows: _errors_by_round(rows, "barycentric")[-1] <= 1e-3,
     ),
     Rule(
         "toy",
         "With the exact one it drops",
         "lowest mean error below 1e-3",
         '"drops to a minimum of 10^-4": at most 1e-4',
-        lambda rows: min(_by_round(rows, "exact")) <= 1e-4,
+        lambda rows: min(_errors_by_round(rows, "exact")) <= 1e-4,
     ),
     Rule(
         "toy",

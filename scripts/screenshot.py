@@ -1,10 +1,10 @@
-"""Take the picture of a report that the README shows, with headless Chromium.
+"""Take a picture of a report with headless Chromium, by default the one that the README shows.
 
     python scripts/screenshot.py                          # the page of the demo -> docs/report.png
     python scripts/screenshot.py report.html picture.png  # any report; --width, --height, --scale,
                                                           # --dark
 
-The demo's page itself stays beside the picture with --keep.
+With --keep, the page of the demo stays next to the picture.
 """
 
 from __future__ import annotations
@@ -19,23 +19,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def example(path: Path) -> None:
-    """The page of `fedwad demo`: four hospitals."""
-    words = [sys.executable, "-m", "fedwad", "demo", "--report", str(path)]
-    subprocess.run(words, check=True, capture_output=True)  # noqa: S603
+def write_demo_page(path: Path) -> None:
+    """Write the page of `fedwad demo`, on four hospitals."""
+    command = [sys.executable, "-m", "fedwad", "demo", "--report", str(path)]
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
 
 
-def picture(page: Path, path: Path, width: int, height: int, scale: float, dark: bool) -> None:
-    """The top of the page, as a window of that many CSS pixels shows it."""
-    browser = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
+def take_picture(page: Path, path: Path, width: int, height: int, scale: float, dark: bool) -> None:
+    """Take a picture of the top of the page, in a window of this width and height in CSS pixels."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
     if browser is None:
         sys.exit("There is no chromium here; install it (Debian: apt-get install chromium).")
     with tempfile.TemporaryDirectory() as profile:
-        words = [
+        command = [
             browser,
             "--headless",
             "--no-sandbox",
@@ -52,7 +49,7 @@ def picture(page: Path, path: Path, width: int, height: int, scale: float, dark:
             f"--screenshot={path.resolve()}",
             page.resolve().as_uri(),
         ]
-        subprocess.run(words, check=True, capture_output=True, timeout=120)  # noqa: S603
+        subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
     from PIL import Image
 
     Image.open(path).convert("RGB").quantize(200).save(path, optimize=True)  # a third of the size
@@ -63,7 +60,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "page", nargs="?", type=Path, help="a report; without it the example is made"
+        "page", nargs="?", type=Path, help="a report; by default, the page of the demo"
     )
     parser.add_argument("picture", nargs="?", type=Path, default=ROOT / "docs" / "report.png")
     parser.add_argument("--width", type=int, default=1280)
@@ -71,17 +68,20 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.25)
     parser.add_argument("--dark", action="store_true")
     parser.add_argument(
-        "--keep", action="store_true", help="keep the example's report beside the picture"
+        "--keep", action="store_true", help="keep the page of the demo next to the picture"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        page = given.page
+        page = options.page
         if page is None:
             page = (
-                given.picture.with_suffix(".html") if given.keep else Path(folder) / "report.html"
+                options.picture.with_suffix(".html")
+                if options.keep
+                else Path(folder) / "report.html"
             )
-            example(page)
-        picture(page, given.picture, given.width, given.height, given.scale, given.dark)
+            write_demo_page(page)
+        size = options.width, options.height, options.scale
+        take_picture(page, options.picture, *size, options.dark)
 
 
 if __name__ == "__main__":
