@@ -17,7 +17,6 @@ from fedwad.datasets._partition import LabelledSamples
 from fedwad.ot import Floats
 
 __all__ = [
-    "CLUSTERS",
     "Distances",
     "Setting",
     "Structure",
@@ -36,7 +35,7 @@ Structure = Literal["groups", "none", "drawn"]
 Distances = Literal["paper 10", "paper 100", "summary"]
 
 #: Number of clusters, as in the authors' code.
-CLUSTERS = 5
+_CLUSTERS = 5
 #: Distances use at most so many samples of a client, equally many of all clients. Training uses all
 #: samples.
 _DISTANCE_SAMPLES = 500
@@ -133,7 +132,7 @@ def clusterings(
     CIFAR-10 the scale of features is ours, so c = max D^2. "kernel" is our affinity. The names
     begin with `method`, or with "ours" for summaries, where "ours" alone is the kernel.
     """
-    kernel = cluster(matrix, CLUSTERS, "kernel", seed=setting.seed)
+    kernel = cluster(matrix, _CLUSTERS, "kernel", seed=setting.seed)
     authors = _authors_clusterings(setting, matrix)
     if method == "summary":
         return {"ours": kernel} | {f"ours {name}": labels for name, labels in authors.items()}
@@ -152,7 +151,7 @@ def _authors_clusterings(setting: Setting, matrix: Floats) -> dict[str, NDArray[
         single = (partitions(setting)[0].counts > 0).sum(axis=1) == 1
         far = np.triu(np.broadcast_to(single, squares.shape), 1)
         squares = np.where(far | far.T, c, squares)
-    common = {"n_clusters": CLUSTERS, "n_init": 10, "random_state": setting.seed}
+    common = {"n_clusters": _CLUSTERS, "n_init": 10, "random_state": setting.seed}
     with warnings.catch_warnings():
         # scikit-learn warns of graphs in several parts, and clusters them all the same.
         warnings.simplefilter("ignore", UserWarning)

@@ -62,10 +62,10 @@ def run_epochs(
     average, average_square = torch.zeros_like(atoms), torch.zeros_like(atoms)  # Adam's moments
     result = Epochs()
     for epoch in range(1, epochs + 1):
-        asked = rng.choice(len(X), min(_CLIENTS_PER_EPOCH, len(X)), replace=False)
-        repeated_atoms = atoms.expand(len(asked), -1, -1)  # once for each client
-        z = torch.stack([_first_support(atoms, fillers, support, rng) for _ in asked])
-        samples = X[torch.as_tensor(asked, device=device)]
+        clients = rng.choice(len(X), min(_CLIENTS_PER_EPOCH, len(X)), replace=False)
+        repeated_atoms = atoms.expand(len(clients), -1, -1)  # once for each client
+        z = torch.stack([_first_support(atoms, fillers, support, rng) for _ in clients])
+        samples = X[torch.as_tensor(clients, device=device)]
         gradients, losses = gradient(samples, repeated_atoms, z)
         mean_gradient = gradients.mean(0)
         average = _DECAYS[0] * average + (1 - _DECAYS[0]) * mean_gradient
