@@ -402,5 +402,5 @@ def test_pytorch_finds_the_same_atoms(n_neighbors):
     rng = np.random.default_rng(0)
     samples, atoms = rng.normal(size=(300, 6)) + 1e3, rng.normal(size=(40, 6)) + 1e3
     by_numpy = _nearest.nearest_atoms(samples, atoms, n_neighbors)
-    by_torch = _nearest._nearest_on("cpu", samples, atoms, n_neighbors)  # no GPU in tests
+    by_torch = _nearest._nearest_by_torch("cpu", samples, atoms, n_neighbors)  # no GPU in tests
     np.testing.assert_array_equal(np.sort(by_numpy, axis=1), np.sort(by_torch, axis=1))

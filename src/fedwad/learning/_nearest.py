@@ -12,29 +12,28 @@ from fedwad.ot import Floats, ground_cost
 
 __all__ = ["nearest_atoms"]
 
-_BLOCK_ENTRIES = 1 << 22  # costs that are held in memory at a time
-_GPU_BLOCK_ENTRIES = 1 << 26
-#: Pairs of a sample and an atom from which on a GPU is used; fewer take less time than to load
-#: PyTorch.
-GPU_FROM = 1 << 30
+_MAX_COSTS, _MAX_GPU_COSTS = 1 << 22, 1 << 26  # that are in memory at a time
+#: A GPU is used for so many pairs of a sample and an atom, or more. Fewer pairs take less time than
+#: loading PyTorch.
+_MIN_GPU_PAIRS = 1 << 30
 
 
 def nearest_atoms(samples: Floats, atoms: Floats, n_neighbors: int) -> NDArray[np.int64]:
     """The positions of the nearest atoms of each sample, (n, n_neighbors), in no special order."""
-    device = _gpu() if len(samples) * len(atoms) >= GPU_FROM else None
+    device = _gpu() if len(samples) * len(atoms) >= _MIN_GPU_PAIRS else None
     if device is not None:
-        return _nearest_on(device, samples, atoms, n_neighbors)
-    found = np.empty((len(samples), n_neighbors), dtype=np.int64)
-    step = max(1, _BLOCK_ENTRIES // len(atoms))
+        return _nearest_by_torch(device, samples, atoms, n_neighbors)
+    positions = np.empty((len(samples), n_neighbors), dtype=np.int64)
+    step = max(1, _MAX_COSTS // len(atoms))
     with single_threaded_blas():
         for start in range(0, len(samples), step):
-            block = slice(start, start + step)
-            cost = ground_cost(samples[block], atoms)
+            chunk = slice(start, start + step)
+            cost = ground_cost(samples[chunk], atoms)
             if n_neighbors == 1:
-                found[block, 0] = cost.argmin(axis=1)
+                positions[chunk, 0] = cost.argmin(axis=1)
             else:
-                found[block] = np.argpartition(cost, n_neighbors - 1)[:, :n_neighbors]
-    return found
+                positions[chunk] = np.argpartition(cost, n_neighbors - 1)[:, :n_neighbors]
+    return positions
 
 
 def _gpu() -> str | None:
@@ -46,26 +45,28 @@ def _gpu() -> str | None:
     return "cuda" if torch.cuda.is_available() else None
 
 
-def _nearest_on(device: str, samples: Floats, atoms: Floats, n_neighbors: int) -> NDArray[np.int64]:
+def _nearest_by_torch(
+    device: str, samples: Floats, atoms: Floats, n_neighbors: int
+) -> NDArray[np.int64]:
     """`nearest_atoms` by PyTorch, in double precision.
 
-    |x - y|^2 - |x|^2 = |y|^2 - 2 x.y has the same order over atoms y. Both are taken relative to
-    the mean of the atoms, so that a common offset costs no digits.
+    For each sample x, |y|^2 - 2 x.y = |x - y|^2 - |x|^2 sorts the atoms y as the distance does. The
+    mean of the atoms is subtracted from both, so that a common offset costs no digits.
     """
     import torch
 
-    middle = atoms.mean(axis=0)
-    centred = torch.as_tensor(atoms - middle, device=device)
+    mean = atoms.mean(axis=0)
+    centred = torch.as_tensor(atoms - mean, device=device)
     norms = (centred**2).sum(dim=1)
-    found = np.empty((len(samples), n_neighbors), dtype=np.int64)
-    step = max(1, _GPU_BLOCK_ENTRIES // len(atoms))
+    positions = np.empty((len(samples), n_neighbors), dtype=np.int64)
+    step = max(1, _MAX_GPU_COSTS // len(atoms))
     for start in range(0, len(samples), step):
-        block = slice(start, start + step)
-        points = torch.as_tensor(samples[block] - middle, device=device)
+        chunk = slice(start, start + step)
+        points = torch.as_tensor(samples[chunk] - mean, device=device)
         costs = torch.addmm(norms, points, centred.T, alpha=-2.0)
         if n_neighbors == 1:
             nearest = costs.argmin(dim=1, keepdim=True)
         else:
             nearest = costs.topk(n_neighbors, dim=1, largest=False, sorted=False).indices
-        found[block] = nearest.cpu().numpy()
-    return found
+        positions[chunk] = nearest.cpu().numpy()
+    return positions
