@@ -98,12 +98,10 @@ class EvaluateRequest(NetworkFields, Request):
         weights, count = self.all_weights(network, context), len(test_rows)
         points = context.data.measure.points[test_rows]
         dataset = TensorDataset.of(points, labels[test_rows], fastest_device())
-        number_correct = int(
-            correct_mask(network, dataset, _tensor(weights), np.arange(count)).sum()
-        )
+        is_correct = correct_mask(network, dataset, _tensor(weights), np.arange(count))
         most_frequent = np.bincount(labels[training_rows]).argmax()
         majority = int((labels[test_rows] == most_frequent).sum())
-        return Evaluation(number_correct, count, majority), count
+        return Evaluation(int(is_correct.sum()), count, majority), count
 
 
 @dataclass(frozen=True, eq=False)
