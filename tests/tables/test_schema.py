@@ -10,6 +10,8 @@ import fedwad
 import ot
 from fedwad.errors import DataWarning, InputError
 from fedwad.tables import Schema, SchemaColumn, agree, profile, read_table
+from fedwad.tables._elementwise import encode_elementwise
+from fedwad.tables._table import Column, Table
 
 SCHEMA = Schema(
     (
@@ -345,3 +347,15 @@ def test_encoding_keeps_rows_and_their_order(data, n, m, least):
             if column.kind == "category":
                 block = encoded[:, schema.feature_slice(column.name)]
                 assert np.all((block > 0).sum(axis=1) == 1)
+
+
+def test_under_privacy_a_missing_value_keeps_its_level():
+    column = SchemaColumn("sex", "category", levels=("f", "m"), missing="level", weight=2.0)
+    sexes = Column("sex", "category", np.array([0, 1, 2, -1]), ("f", "m", "unlisted"))
+    encoded = encode_elementwise(Schema((column,)), Table("paris", (sexes,), 4))
+    assert encoded.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
+
+
+def test_values_that_count_as_missing_leave_the_decimal_comma():
+    column = Column("dose", "category", np.array([0, 1]), ("1,5", "9"), decimal=",")
+    assert column.with_missing(["9"]).decimal == ","

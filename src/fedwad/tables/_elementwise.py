@@ -46,8 +46,10 @@ def encode_elementwise(schema: Schema, table: Table) -> NDArray[np.float64]:
     features: list[int] = []  # those of the schema, without the levels that were added
     start = 0
     for column, spec in zip(schema.columns, specs, strict=True):
-        features.extend(range(start, start + column.width))
-        start += spec.width
+        stop = start + spec.width
+        added = start + len(column.levels) if spec.levels != column.levels else stop
+        features += [*range(start, added), *range(added + 1, stop)]
+        start = stop
     return np.clip(points[:, features], -_MAX_ENCODED, _MAX_ENCODED)
 
 

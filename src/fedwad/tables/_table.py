@@ -68,10 +68,10 @@ class Column:
         if self.kind in ("number", "date"):
             numbers = [float(value) for value in missing_values if is_code(value)]
             values = np.where(np.isin(self.values, numbers), np.nan, self.values)
-            return Column(self.name, self.kind, values)
+            return replace(self, values=values)
         codes = [code for code, level in enumerate(self.levels) if level in missing_values]
         values = np.where(np.isin(self.values, codes), self.values.dtype.type(-1), self.values)
-        return Column(self.name, self.kind, values, self.levels)
+        return replace(self, values=values)
 
     def sorted(self) -> Column:
         """The column with its values in increasing order."""
