@@ -105,7 +105,7 @@ def test_a_history_spends_the_level_once_for_the_same_data(reference, tmp_path):
     assert (first.test, again.test, second.test) == (1, 1, 2)
     assert first.level == again.level == level_at(0.01, 1)
     assert len(log.read_text().splitlines()) == 2
-    assert [line["drift"] for line in History(log, reference.digest).lines] == [False, True]
+    assert [entry["drift"] for entry in History(log, reference.digest).entries] == [False, True]
 
 
 def test_a_line_that_was_cut_off_counts_and_the_next_is_whole(reference, tmp_path):
@@ -113,7 +113,7 @@ def test_a_line_that_was_cut_off_counts_and_the_next_is_whole(reference, tmp_pat
     reference.compare(SAME, history=log)
     log.write_bytes(log.read_bytes() + b'{"reference": "ab')
     assert reference.compare(MOVED, history=log).test == 3
-    assert len(History(log, reference.digest).lines) == 2
+    assert len(History(log, reference.digest).entries) == 2
     (tmp_path / "other.jsonl").write_text("no history\n")
     with pytest.raises(InputError, match="not a history"):
         reference.compare(SAME, history=tmp_path / "other.jsonl")

@@ -1,4 +1,4 @@
-"""A log of comparisons with one reference: one JSON line each, appended in one piece."""
+"""A log of comparisons with references: one JSON line for each, appended in one piece."""
 
 from __future__ import annotations
 
@@ -12,79 +12,81 @@ from fedwad.errors import InputError
 
 __all__ = ["History"]
 
-Line = dict[str, Any]
+#: One comparison, as `DriftResult.line` returns it, with the digest of its reference.
+Entry = dict[str, Any]
 
 
 class History:
     """The comparisons with one reference so far, in a file of JSON lines.
 
-    A file may hold the lines of several references; each counts its own. A line that was cut off
-    by an interruption is skipped, and counts as a comparison, so that no level is spent twice.
+    A file may hold the comparisons with several references; those with each are numbered from 1. A
+    line that was cut off by an interruption is skipped. It still counts as a comparison, so that no
+    significance level is used twice.
     """
 
-    def __init__(self, path: str | Path, reference: str) -> None:
-        self._path, self._reference = check_path(path, "history"), reference
+    def __init__(self, path: str | Path, reference_digest: str) -> None:
+        self._path, self._reference_digest = check_path(path, "history"), reference_digest
         self._n_damaged = 0
-        self.lines = self._read()
+        self.entries = self._read()
 
-    def _read(self) -> list[Line]:
+    def _read(self) -> list[Entry]:
         try:
-            content = self._path.read_bytes()
+            lines = self._path.read_bytes().splitlines()
         except FileNotFoundError:
             return []
         except OSError as error:
             raise InputError(
                 f"{self._path} cannot be read ({error.strerror}); choose another file."
             ) from None
-        lines = []
-        for piece in content.splitlines():
-            line = _parse(piece)
-            if line is None:
-                self._n_damaged += bool(piece.strip())
-            elif line["reference"] == self._reference:
-                lines.append(line)
-        if self._n_damaged and not lines and self._n_damaged == len(content.splitlines()):
+        entries = []
+        for line in lines:
+            entry = _parse(line)
+            if entry is None:
+                self._n_damaged += bool(line.strip())
+            elif entry["reference"] == self._reference_digest:
+                entries.append(entry)
+        if self._n_damaged and self._n_damaged == len(lines):
             raise InputError(f"{self._path} is not a history of comparisons; name another file.")
-        return lines
+        return entries
 
-    def number_of(self, data: str) -> int:
+    def comparison_number(self, data_digest: str) -> int:
         """Return the number of the comparison with these data, the next one for new data."""
-        for line in self.lines:
-            if line["data"] == data:
-                return int(line["test"])
-        return 1 + self._n_damaged + max((int(line["test"]) for line in self.lines), default=0)
+        for entry in self.entries:
+            if entry["data"] == data_digest:
+                return int(entry["test"])
+        return 1 + self._n_damaged + max((int(entry["test"]) for entry in self.entries), default=0)
 
-    def append(self, line: Line) -> None:
-        """Add a line, in a single write, unless the same data have one."""
-        if any(known["data"] == line["data"] for known in self.lines):
+    def append(self, entry: Entry) -> None:
+        """Add a comparison, in a single write, unless there is one with the same data."""
+        if any(earlier["data"] == entry["data"] for earlier in self.entries):
             return
-        line = {"reference": self._reference, **line}
+        entry = {"reference": self._reference_digest, **entry}
         try:
-            self._write(json.dumps(line).encode("utf-8") + b"\n")
+            self._write(json.dumps(entry).encode("utf-8") + b"\n")
         except OSError as error:
             raise InputError(
                 f"{self._path} cannot be written ({error.strerror}); choose another file."
             ) from None
-        self.lines.append(line)
+        self.entries.append(entry)
 
-    def _write(self, data: bytes) -> None:
-        """One write at the end of the file: readers see the whole line or none of it."""
+    def _write(self, line: bytes) -> None:
+        """Write once at the end of the file: readers see the whole line or none of it."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":  # after a line that was cut off
-                data = b"\n" + data
-            os.write(descriptor, data)
+                line = b"\n" + line
+            os.write(descriptor, line)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
-def _parse(piece: bytes) -> Line | None:
-    """The line, or None if it is damaged."""
+def _parse(line: bytes) -> Entry | None:
+    """The comparison that the line describes, or None if the line is damaged."""
     try:
-        line = json.loads(piece)
-        complete = type(line["reference"]) is str and type(line["data"]) is str
-        return line if complete and type(line["test"]) is int else None
+        entry = json.loads(line)
+        is_complete = type(entry["reference"]) is str and type(entry["data"]) is str
+        return entry if is_complete and type(entry["test"]) is int else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

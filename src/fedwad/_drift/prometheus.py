@@ -1,4 +1,4 @@
-"""The text of a comparison for the textfile collector of Prometheus' node exporter."""
+"""A comparison as text for the textfile collector of Prometheus' node exporter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GAUGES = {
     "noise": "Distance that two samples of one population have by chance.",
     "population": "Distance between the populations, without sampling noise.",
     "pvalue": "P-value of the permutation test.",
-    "level": "Level at which this comparison counts as drift.",
+    "level": "Largest p-value that counts as drift in this comparison.",
     "drift": "1 if drift was found, else 0.",
     "test": "Number of this comparison with the reference.",
     "rows": "Rows of the new data.",
@@ -19,7 +19,9 @@ _GAUGES = {
 
 
 def metrics(numbers: dict[str, Any], reference: str, site: str) -> str:
-    """Return text in the exposition format of Prometheus; numbers that are None are left out.
+    """Return text in the exposition format of Prometheus.
+
+    Only the numbers named in `_GAUGES` are written, and those that are None are left out.
 
     Examples
     --------

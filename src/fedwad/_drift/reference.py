@@ -101,7 +101,8 @@ class Reference(SavedResult):
         source : data (an array, a data frame, a path), which become a local site; or a site of a
             federation, `fed["paris"]`, whose own policy then decides
         name : name of the local site
-        cells, seed : of the summary
+        cells : number of cells of the summary
+        seed : seed of the random numbers of the summary
         policy : what a local site answers; open by default
         label_column, drop, schema, missing : what the columns of a table are, see `fedwad.local`
         """
@@ -146,7 +147,7 @@ class Reference(SavedResult):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the content, by which a history knows the reference."""
+        """SHA-256 of the content, which identifies the reference in a history."""
         return hashlib.sha256(json.dumps(self.to_dict()).encode("utf-8")).hexdigest()
 
     def compare(
@@ -161,18 +162,19 @@ class Reference(SavedResult):
         drop: str | Iterable[str] = (),
         missing: str | Iterable[str] | Mapping[str, Iterable[str]] = (),
     ) -> DriftResult:
-        """Compare new data with the reference: distance, p-value, columns, and drift or not.
+        """Test whether new data still come from the population of the reference.
 
         Parameters
         ----------
-        new : data, which become a local site and are encoded as the reference was; or a site
+        new : data, which become a local site and are encoded as the reference was; or a site of a
+            federation
         alpha : probability of a false alarm: of this comparison, or with `history` over all
             comparisons with this reference together, however many
         name : name of the new data in the result
-        history : path of a file of JSON lines to which the comparison is added. Comparison k is
-            made at level alpha 12 / ((k + 11) (k + 12)); these levels sum to alpha. The same data
-            again are not counted again
-        seed : of the permutations and of the estimate
+        history : path of a file of JSON lines to which the comparison is added. Comparison k has
+            the significance level alpha 12 / ((k + 11) (k + 12)); these levels sum to alpha. Data
+            that were compared before keep their number and get no second line
+        seed : seed of the permutations
         label_column, drop, missing : what the columns of a table are, see `fedwad.local`
         """
         if not isinstance(alpha, float) or not 0 < alpha < 1:
@@ -186,8 +188,8 @@ class Reference(SavedResult):
         with single_threaded_blas():
             summary, blocks = self._ask(metered, site.name)
             distance_result = self._distance(site.name, summary)
-            data = hashlib.sha256(np.ascontiguousarray(blocks.means).tobytes()).hexdigest()
-            number = 1 if log is None else log.number_of(data)
+            data_digest = hashlib.sha256(np.ascontiguousarray(blocks.means).tobytes()).hexdigest()
+            number = 1 if log is None else log.comparison_number(data_digest)
             level = alpha if log is None else level_at(alpha, number)
             test = compare_blocks(self._replies[1].blocks, blocks.blocks, level, seed)
         result = DriftResult(
@@ -198,7 +200,7 @@ class Reference(SavedResult):
             level=level,
             test=number,
             blocks=test.blocks,
-            data=data,
+            data=data_digest,
             reference=self.digest,
         )
         if log is not None:
@@ -207,7 +209,7 @@ class Reference(SavedResult):
 
     def history(self, path: str | Path) -> list[dict[str, Any]]:
         """Return the comparisons with this reference in a history file, oldest first."""
-        return list(History(path, self.digest).lines)
+        return History(path, self.digest).entries
 
     def _new_site(
         self, new: Any, name: str, label_column: str | None, drop: Any, missing: Any
@@ -224,7 +226,7 @@ class Reference(SavedResult):
         return fed[name]
 
     def _ask(self, metered: MeteredFederation, name: str) -> tuple[SummaryReply, BlocksReply]:
-        """The two messages of the new data: the requests that the reference answered."""
+        """The replies of the new data to the two requests that the reference answered."""
         summary = metered.ask({name: self.summary.request}, SummaryReply)[name]
         expected = self._replies[0].summary.dimension
         check_same_features({self.site: expected, name: summary.summary.dimension})
@@ -234,10 +236,10 @@ class Reference(SavedResult):
         """The distance between the reference and the new data, from the two summaries alone."""
         request = self.summary.request
         assert isinstance(request, SummaryRequest)  # noqa: S101
-        before = self.site if self.site != name else f"{self.site} (reference)"
-        kept = {before: [self.summary], name: [KeptReply(request, summary)]}
+        reference = self.site if self.site != name else f"{self.site} (reference)"
+        kept = {reference: [self.summary], name: [KeptReply(request, summary)]}
         fed = KeptFederation(kept, None, self.features, self.schema)
-        return distance(fed[before], fed[name], cells=request.cells, seed=request.seed)
+        return distance(fed[reference], fed[name], cells=request.cells, seed=request.seed)
 
     def _content(self) -> dict[str, Any]:
         return {

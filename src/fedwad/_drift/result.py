@@ -15,24 +15,27 @@ from fedwad.errors import InputError
 
 __all__ = ["DriftResult"]
 
-_ENTRIES = ("pvalue", "smallest", "alpha", "level", "test", "data", "reference")
+#: Fields that are saved as they are.
+_PLAIN_FIELDS = ("pvalue", "smallest", "alpha", "level", "test", "data", "reference")
 _MAX_CAUSES = 3
 
 
 @dataclass(frozen=True, eq=False)
 class DriftResult(SavedResult):
-    """The test whether new data come from the population of a reference, with their distance.
+    """A test whether new data come from the population of a reference, and their distance from it.
 
     Attributes
     ----------
     distance : DistanceResult
         Between the reference and the new data.
     pvalue : float
-        Of the hypothesis that both have one population, by permuting blocks of rows.
+        Of the hypothesis that both come from one population, by permuting blocks of rows.
     level : float
-        The largest p-value that counts as drift here. With a history the levels of all comparisons
-        with the reference sum to `alpha`.
+        The significance level: the largest p-value that counts as drift here. Without a
+        history it is `alpha`. With one, the levels of all comparisons with the reference sum to
+        `alpha`.
     alpha : float
+        The probability of a false alarm that the user allows.
     test : int
         Number of this comparison with the reference, 1 without a history.
     smallest : float
@@ -67,7 +70,7 @@ class DriftResult(SavedResult):
         return self.smallest <= self.level
 
     def explain(self) -> Explanation:
-        """Return which columns differ, and how."""
+        """Return which columns differ between the reference and the new data, and how."""
         evidence = require_evidence(self.distance.evidence, 2.0)
         interval = self.distance.population_interval
         lower = 0.0 if interval is None else interval[0]
@@ -77,23 +80,23 @@ class DriftResult(SavedResult):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        before, after = self.distance.sites
+        reference, new = self.distance.sites
         chance = "" if self.distance.noise is None else f", by chance {self.distance.noise:.3g}"
         numbers = f"p = {self.pvalue:.2g} at level {self.level:.2g}; distance"
         numbers += f" {self.distance.value:.3g}{chance}"
         if not self.judged:
-            return f"{after} has too few rows to judge drift from {before} ({numbers})."
+            return f"{new} has too few rows to judge drift from {reference} ({numbers})."
         if not self.drift:
-            return f"No evidence that {after} has drifted from {before} ({numbers})."
+            return f"No evidence that {new} has drifted from {reference} ({numbers})."
         causes = self.explain().causes[:_MAX_CAUSES]
         where = f", mostly in {', '.join(causes)}" if causes else ""
-        return f"Drift: {after} differs from {before} by more than chance{where} ({numbers})."
+        return f"Drift: {new} differs from {reference} by more than chance{where} ({numbers})."
 
     def __repr__(self) -> str:
         return f"<{self.sentence.removesuffix('.')}>"
 
     def line(self) -> dict[str, Any]:
-        """Return the line of a history: what a plot over time needs."""
+        """Return what a history stores about this comparison, enough for a plot over time."""
         d, interval = self.distance, self.distance.population_interval
         return {
             "data": self.data,
@@ -116,18 +119,18 @@ class DriftResult(SavedResult):
         return numbers | {"p-value": f"{self.pvalue:.3g}", "level": f"{self.level:.2g}"}
 
     def _content(self) -> dict[str, Any]:
-        content = {name: getattr(self, name) for name in _ENTRIES}
+        content = {name: getattr(self, name) for name in _PLAIN_FIELDS}
         return content | {"blocks": list(self.blocks), "distance": self.distance.to_dict()}
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> DriftResult:
         try:
-            entries = {name: content[name] for name in _ENTRIES}
-            if not 0 < entries["pvalue"] <= 1:
+            fields = {name: content[name] for name in _PLAIN_FIELDS}
+            if not 0 < fields["pvalue"] <= 1:
                 raise ValueError("not a p-value")
-            before, after = map(int, content["blocks"])
+            n_reference, n_new = map(int, content["blocks"])
             distance = DistanceResult.from_dict(content["distance"])
-            return cls(distance=distance, blocks=(before, after), **entries)
+            return cls(distance=distance, blocks=(n_reference, n_new), **fields)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "This is not the content of a comparison; parts are missing or were changed."

@@ -1,4 +1,4 @@
-"""Tests of new blocks of rows against a reference, in a series whose levels sum to alpha.
+"""Tests of new blocks of rows against a reference: a series whose levels sum to alpha.
 
 Comparisons with one reference depend on each other, because they share it, so the tests cannot be
 treated as independent. Test k = 1, 2, ... gets the level alpha w_k. If the weights w_k sum to one,
@@ -16,11 +16,11 @@ from fedwad.ot import Blocks, permutation_test
 
 __all__ = ["BlocksTest", "compare_blocks", "level_at", "permutations_for"]
 
-#: How many first tests use half of alpha: those of one year, at one test a month.
+#: The number of tests that together use half of alpha: those of one year, at one test a month.
 _HALF_AFTER = 12
 _FIRST_PERMUTATIONS = 499
 _MAX_PERMUTATIONS = 1_000_000
-_FEW_EXTREMES = 20  # if no more permutations are as extreme as the data, a longer test follows
+_FEW_EXTREMES = 20  # a longer test follows if at most so many permutations are as extreme
 #: The product of a level and its number of permutations. Suppose only one statistic, of weight 1,
 #: shows the difference. Then up to 18 permutations can still have a smaller combined statistic than
 #: the data; 18 is the sum of the weights in `fedwad.ot._permutation`. With 20 the p-value is still
@@ -28,8 +28,8 @@ _FEW_EXTREMES = 20  # if no more permutations are as extreme as the data, a long
 _PERMUTATIONS_TIMES_LEVEL = 20
 
 
-def level_at(alpha: float, test: int) -> float:
-    """Return the significance level of comparison number `test` with one reference, counted from 1.
+def level_at(alpha: float, number: int) -> float:
+    """Return the significance level of comparison `number` with one reference, counted from 1.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def level_at(alpha: float, test: int) -> float:
     0.01
     """
     m = _HALF_AFTER
-    return alpha * m / ((test + m - 1) * (test + m))
+    return alpha * m / ((number + m - 1) * (number + m))
 
 
 def permutations_for(level: float) -> int:
@@ -49,8 +49,12 @@ def permutations_for(level: float) -> int:
 
 @dataclass(frozen=True)
 class BlocksTest:
-    """A p-value, the smallest that these blocks can give at this level, and the numbers of
-    blocks of the reference and of the new data."""
+    """The outcome of one comparison.
+
+    pvalue : p-value of the permutation test
+    smallest : the smallest p-value that these blocks and the permutations for this level can give
+    blocks : numbers of blocks of the reference and of the new data
+    """
 
     pvalue: float
     smallest: float

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 import fedwad
-from fedwad._drift.history import History
 from fedwad._drift.prometheus import metrics
 from fedwad._files import write_atomically
 from fedwad.cli.columns import Drop, LabelColumn, Missing
@@ -87,10 +86,10 @@ def watch(
         drop=drop or (),
         missing=missing or (),
     )
-    lines = [result.line()] if history is None else History(history, saved.digest).lines
+    entries = [result.line()] if history is None else saved.history(history)
     if output.save is not None:
         result.save(output.save)
-    _draw(result, lines, plot, output.report)
+    _draw(result, entries, plot, output.report)
     content = _content(result)
     if prometheus is not None:
         write_atomically(prometheus, metrics(content, result.distance.sites[0], name))
@@ -104,17 +103,17 @@ def watch(
 
 
 def _draw(
-    result: fedwad.DriftResult, lines: list[Any], plot: Path | None, report: Path | None
+    result: fedwad.DriftResult, entries: list[Any], plot: Path | None, report: Path | None
 ) -> None:
     """Write the picture and the report; `lines` are those of the history."""
     if plot is not None:
         from fedwad.report import drift_history
 
-        drift_history(lines, plot)
+        drift_history(entries, plot)
     if report is not None:
         from fedwad.report import write_drift
 
-        write_drift(result, lines, report, command=command_line())
+        write_drift(result, entries, report, command=command_line())
 
 
 def _content(result: fedwad.DriftResult) -> dict[str, Any]:

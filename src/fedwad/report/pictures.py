@@ -28,7 +28,7 @@ __all__ = [
     "write_picture",
 ]
 
-_PAPER, _OURS, _EXACT = "#c1440e", "#1f6f8b", "#222222"
+_RUST, _BLUE, _BLACK = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
@@ -37,57 +37,64 @@ def convergence(result: DistanceResult, path: str | Path, exact: float | None = 
     axes = new_figure(6.4, 4.2).subplots()
     rounds = np.array([record.number for record in result.history])
     for name, label, colour in (
-        ("fedwad", "FedWaD, the paper's estimate", _PAPER),
-        ("upper", "certified upper bound", _OURS),
+        ("fedwad", "FedWaD, the paper's estimate", _RUST),
+        ("upper", "certified upper bound", _BLUE),
     ):
         values = np.array([getattr(record, name) for record in result.history], dtype=float)
-        known = np.isfinite(values)
-        axes.plot(rounds[known], values[known], "o-", markersize=3, color=colour, label=label)
+        finite = np.isfinite(values)
+        axes.plot(rounds[finite], values[finite], "o-", markersize=3, color=colour, label=label)
     axes.axhspan(
-        result.lower, result.upper, color=_OURS, alpha=0.08, label="certified interval at the end"
+        result.lower, result.upper, color=_BLUE, alpha=0.08, label="certified interval at the end"
     )
-    axes.axhline(result.value, color=_OURS, linewidth=1.2, label="our estimate")
+    axes.axhline(result.value, color=_BLUE, linewidth=1.2, label="our estimate")
     if exact is not None:
         axes.axhline(
-            exact, color=_EXACT, linestyle="--", linewidth=1.2, label="exact (data pooled)"
+            exact, color=_BLACK, linestyle="--", linewidth=1.2, label="exact (data pooled)"
         )
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
     write_chart(axes, path)
 
 
 def eigengap(suggestion: Suggestion, path: str | Path) -> None:
-    """Draw the smallest Laplacian eigenvalues: k before the largest gap suggest k clusters."""
+    """Draw the smallest Laplacian eigenvalues; k before the largest gap suggest k clusters."""
     axes = new_figure(6.4, 4.2).subplots()
     numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
-    inside = numbers <= suggestion.k
+    is_before_gap = numbers <= suggestion.k
     axes.plot(
-        numbers[inside],
-        suggestion.eigenvalues[inside],
+        numbers[is_before_gap],
+        suggestion.eigenvalues[is_before_gap],
         "o",
-        color=_OURS,
+        color=_BLUE,
         label=f"before the gap: {suggestion.k}",
     )
     axes.plot(
-        numbers[~inside], suggestion.eigenvalues[~inside], "o", color=_PAPER, label="after it"
+        numbers[~is_before_gap],
+        suggestion.eigenvalues[~is_before_gap],
+        "o",
+        color=_RUST,
+        label="after it",
     )
-    axes.axvline(suggestion.k + 0.5, color=_EXACT, linestyle="--", linewidth=1)
+    axes.axvline(suggestion.k + 0.5, color=_BLACK, linestyle="--", linewidth=1)
     axes.set(
         xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?"
     )
     write_chart(axes, path)
 
 
-def drift_history(lines: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw the distances of a history, what chance alone gives, and where drift was found."""
+def drift_history(entries: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Draw the distances of a history, what chance alone gives, and where drift was found.
+
+    `entries` are the comparisons that `Reference.history` returns.
+    """
     axes = new_figure(6.4, 4.2).subplots()
-    numbers = np.array([line["test"] for line in lines])
-    values = np.array([line["value"] for line in lines], dtype=float)
-    noise = np.array([line["noise"] for line in lines], dtype=float)
-    drift = np.array([bool(line["drift"]) for line in lines])
-    axes.fill_between(numbers, 0, noise, color=_OURS, alpha=0.15, label="chance alone")
-    axes.plot(numbers, values, "o-", color=_OURS, label="distance from the reference")
-    axes.plot(numbers[drift], values[drift], "o", color=_PAPER, label="drift")
-    axes.set(xlabel="comparison", ylabel="distance", title="Drift since the reference")
+    numbers = np.array([entry["test"] for entry in entries])
+    values = np.array([entry["value"] for entry in entries], dtype=float)
+    noise = np.array([entry["noise"] for entry in entries], dtype=float)
+    drift = np.array([bool(entry["drift"]) for entry in entries])
+    axes.fill_between(numbers, 0, noise, color=_BLUE, alpha=0.15, label="chance alone")
+    axes.plot(numbers, values, "o-", color=_BLUE, label="distance from the reference")
+    axes.plot(numbers[drift], values[drift], "o", color=_RUST, label="drift")
+    axes.set(xlabel="comparison number", ylabel="distance", title="Drift since the reference")
     axes.set_ylim(bottom=0)
     write_chart(axes, path)
 
@@ -109,7 +116,7 @@ def write_chart(axes: Axes, path: str | Path, *, integer_x: bool = True) -> None
 
 
 def write_picture(figure: Figure, path: str | Path) -> None:
-    """Write the figure; InputError for an unknown ending."""
+    """Write the figure in the format that the ending of the path names."""
     path = Path(path)
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(
@@ -119,7 +126,10 @@ def write_picture(figure: Figure, path: str | Path) -> None:
 
 
 def render(figure: Figure, ending: str, dpi: int = 150) -> bytes:
-    """The figure in a file format; equal figures give equal bytes: no date, no random ids."""
+    """The figure in the format of a file ending such as "png".
+
+    Equal figures give equal bytes: there is no date and no random id.
+    """
     from matplotlib import rc_context
 
     buffer = io.BytesIO()

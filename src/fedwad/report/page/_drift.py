@@ -16,12 +16,14 @@ from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["write_drift"]
 
-Line = Mapping[str, Any]
+#: One comparison of a history: what `DriftResult.line` returns. Its "test" is the number of the
+#: comparison, and its "level" the largest p-value that counts as drift.
+Entry = Mapping[str, Any]
 
 
 def write_drift(
     result: DriftResult,
-    lines: Sequence[Line],
+    entries: Sequence[Entry],
     path: str | Path,
     *,
     command: str | None = None,
@@ -33,24 +35,28 @@ def write_drift(
     Parameters
     ----------
     result : what `Reference.compare` returned
-    lines : the lines of the history, or that of this comparison alone
+    entries : all comparisons with the reference, which `Reference.history` returns; the page shows
+        them over time if there are several
     path : the file; it is written completely or not at all
+    command : the command that made the result
+    title : the heading; by default a question
+    when : the date on the page; by default now
     """
-    before, after = result.distance.sites
+    reference, new = result.distance.sites
     sections = []
     if result.drift:
         sections.append(Section("What has changed", scrolling(result.explain()._repr_html_())))
-    if len(lines) > 1:
-        sections.append(Section("Over time", _over_time(lines)))
+    if len(entries) > 1:
+        sections.append(Section("Over time", _over_time(entries)))
     sections += [
         Section("The numbers", _numbers(result), "left"),
         Section("How to read it", _how_to_read(result), "right"),
     ]
-    if len(lines) > 1:
-        sections.append(Section("All comparisons", _table(lines)))
+    if len(entries) > 1:
+        sections.append(Section("All comparisons", _table(entries)))
     write_page(
         path,
-        title or f"Has {after} drifted from {before}?",
+        title or f"Has {new} drifted from {reference}?",
         sections,
         lead=tag("p", escape(result.sentence), class_="lead"),
         command=command,
@@ -58,63 +64,71 @@ def write_drift(
     )
 
 
-def _over_time(lines: Sequence[Line]) -> str:
-    points = [(int(line["test"]), float(line["value"])) for line in lines]
-    chance = [(int(line["test"]), float(line["noise"])) for line in lines if line["noise"]]
+def _over_time(entries: Sequence[Entry]) -> str:
+    points = [(int(entry["test"]), float(entry["value"])) for entry in entries]
+    chance = [(int(entry["test"]), float(entry["noise"])) for entry in entries if entry["noise"]]
+    # The style sheet names its colours after the curves of a distance by round.
     parts: list[Part] = [Curve("distance from the reference", points, "ours")]
     if chance:
         parts.append(Curve("chance alone", chance, "running"))
-    alarms = [point for point, line in zip(points, lines, strict=True) if line["drift"]]
+    alarms = [point for point, entry in zip(points, entries, strict=True) if entry["drift"]]
     if alarms:
         parts.append(Curve("drift", alarms, "paper"))
-    return chart(parts, "Distances between new data and the reference.", "comparison", zero=True)
+    return chart(
+        parts, "Distances between new data and the reference.", "comparison number", from_zero=True
+    )
 
 
 def _numbers(result: DriftResult) -> str:
-    found = result.distance
-    rows = [("distance", f"{found.value:.4g}")]
-    if found.noise is not None and found.population is not None:
-        rows.append(("chance alone", f"{found.noise:.4g}"))
-        low, high = found.population_interval or (found.population, found.population)
-        rows.append(("between populations", f"{found.population:.4g} ({low:.4g} to {high:.4g})"))
+    distance = result.distance
+    rows = [("distance", f"{distance.value:.4g}")]
+    if distance.noise is not None and distance.population is not None:
+        rows.append(("chance alone", f"{distance.noise:.4g}"))
+        text = f"{distance.population:.4g}"
+        if distance.population_interval is not None:
+            low, high = distance.population_interval
+            text += f" (95% interval {low:.4g} to {high:.4g})"
+        rows.append(("between populations", text))
     rows += [
         ("p-value", f"{result.pvalue:.3g}"),
-        ("level", f"{result.level:.3g}"),
-        ("comparison", str(result.test)),
+        ("significance level", f"{result.level:.3g}"),
+        ("comparison number", str(result.test)),
         ("blocks of rows", f"{result.blocks[0]} and {result.blocks[1]}"),
-        ("sent by the new data", format_bytes(found.traffic.up)),
+        ("sent about the new data", format_bytes(distance.traffic.up)),
     ]
-    if found.rows:
-        rows.insert(0, ("rows", f"{found.rows[0]} and {found.rows[1]}"))
+    if distance.rows:
+        rows.insert(0, ("rows", f"{distance.rows[0]} and {distance.rows[1]}"))
     return facts(rows)
 
 
 def _how_to_read(result: DriftResult) -> str:
-    texts = [
-        "Blocks of rows are exchanged at random between the reference and the new data. The p-value"
-        " is the share of exchanges after which the two differ at least as much as they do in fact."
-        " It is exact if rows are independent, whatever their distribution.",
-        f"Drift is called at level {result.level:.2g}. The levels of all comparisons with one"
-        f" reference sum to {result.alpha:g}, so false alarms over all of them have probability"
-        f" {result.alpha:g} at most.",
-    ]
-    if result.test == 1:
-        texts[1] = f"Drift is called at level {result.level:.2g}."
-    return "".join(tag("p", escape(text)) for text in texts)
+    test = (
+        "The test exchanges blocks of rows between the reference and the new data at random. The"
+        " p-value is the fraction of exchanges after which the two differ at least as much as they"
+        " do now. It is valid if rows are independent, whatever their distribution."
+    )
+    level = f"Drift is reported if the p-value is at most {result.level:.2g}."
+    if result.level != result.alpha:  # with a history
+        level += (
+            f" The significance levels of all comparisons with one reference sum to"
+            f" {result.alpha:g}. Therefore the probability of any false alarm is at most"
+            f" {result.alpha:g}, however many comparisons there are."
+        )
+    return tag("p", escape(test)) + tag("p", escape(level))
 
 
-def _table(lines: Sequence[Line]) -> str:
+def _table(entries: Sequence[Entry]) -> str:
     rows = [
         [
-            escape_name(str(line["site"])),
-            escape(str(line["test"])),
-            escape(f"{line['value']:.4g}"),
-            escape("" if line["noise"] is None else f"{line['noise']:.4g}"),
-            escape(f"{line['pvalue']:.2g}"),
-            escape(f"{line['level']:.2g}"),
-            "drift" if line["drift"] else "",
+            escape_name(str(entry["site"])),
+            escape(str(entry["test"])),
+            escape(f"{entry['value']:.4g}"),
+            escape("" if entry["noise"] is None else f"{entry['noise']:.4g}"),
+            escape(f"{entry['pvalue']:.2g}"),
+            escape(f"{entry['level']:.2g}"),
+            "drift" if entry["drift"] else "",
         ]
-        for line in lines
+        for entry in entries
     ]
-    head = ["new data", "comparison", "distance", "chance alone", "p", "level", ""]
-    return scrolling(table(head, rows, "Comparisons with this reference", names=1))
+    head = ["new data", "number", "distance", "chance alone", "p-value", "level", "verdict"]
+    return scrolling(table(head, rows, "Comparisons with this reference"))
