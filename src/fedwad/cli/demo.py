@@ -82,7 +82,7 @@ def _as_dict(result: DemoResult, report: Path) -> dict[str, Any]:
 
 
 def _show(result: DemoResult, report: Path) -> None:
-    from fedwad.report.sentences import compared_matrix, heterogeneity_sentences, matrix_answer
+    from fedwad.report.sentences import heterogeneity_sentences, matrix_answer, what_was_compared
     from fedwad.report.why import why_sentences
 
     def section(title: str, *sentences: str) -> None:
@@ -97,7 +97,7 @@ def _show(result: DemoResult, report: Path) -> None:
     )
     conflicts = conflict_sentences(result.schema)
     section("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
-    section("What was compared", *compared_matrix(matrix, result.schema))
+    section("What was compared", *what_was_compared(matrix, result.schema))
     screen.print("\n[bold]Distances between the populations[/] (chance alone in brackets)")
     screen.print(_distances(result))
     screen.print("\n[bold]What left each hospital[/], by its own ledger; no row did")

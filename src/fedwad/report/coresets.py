@@ -29,7 +29,10 @@ _COLOURS = ("#1f6f8b", "#c1440e", "#7a9e35", "#8c5fa8", "#222222")
 
 
 def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-    """The given shape of an image, or the square of so many numbers, or None if there is none."""
+    """The given shape of an image, or that of a square with so many pixels.
+
+    None if no shape is given and the features cannot be a square image.
+    """
     if shape is not None:
         if (
             math.prod(shape) != features
@@ -68,7 +71,10 @@ def coreset_picture(
 
 
 def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high: float) -> Floats:
-    """Images side by side in one array, grey levels from 0 to 1, one pixel apart."""
+    """Images side by side in one array, one white pixel apart.
+
+    Numbers from `low` to `high` become shades from 0, black, to 1, white.
+    """
     rows = -(-len(points) // columns)
     height, width = shape[0] + 1, shape[1] + 1
     canvas = np.ones((rows * height - 1, columns * width - 1, *shape[2:]))
@@ -82,7 +88,7 @@ def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high
 def _draw_sheet(
     results: Mapping[str, CoresetResult], path: str | Path, shape: tuple[int, ...]
 ) -> None:
-    first = next(iter(results.values())).points  # its range sets the grey levels of all
+    first = next(iter(results.values())).points  # their range sets the grey scale of all
     low, high = float(first.min()), float(first.max())
     columns = min(_MAX_COLUMNS, max(len(result) for result in results.values()))
     heights = [-(-len(result) // columns) for result in results.values()]
@@ -103,12 +109,12 @@ def _draw_sheet(
 
 def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None:
     axes = new_figure(6.4, 4.8).subplots()
-    flat, (across, up) = project_to_plane(results)
+    coordinates, (across, up) = project_to_plane(results)
     for number, (name, result) in enumerate(results.items()):
         size = 60 * len(result) * result.weights
         axes.scatter(
-            flat[name][:, 0],
-            flat[name][:, 1],
+            coordinates[name][:, 0],
+            coordinates[name][:, 1],
             s=size,
             alpha=0.7,
             color=_COLOURS[number % len(_COLOURS)],
@@ -126,20 +132,21 @@ def _title(name: str, result: CoresetResult) -> str:
 
 
 def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> None:
-    """Draw the loss of each method by round, and the certified interval of the union."""
+    """Draw the loss of each coreset by round, and its certified interval where that is known."""
     axes = new_figure(6.4, 4.2).subplots()
     for number, (name, result) in enumerate(results.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         rounds = [record.number for record in result.history]
         losses = [record.loss for record in result.history]
         axes.plot(rounds, losses, "-", color=colour, label=name or result.method)
-        known = [
+        bounds = [
             (record.number, record.lower, record.upper)
             for record in result.history
             if record.lower is not None and record.upper is not None
         ]
-        bounds = np.array(known, dtype=float).reshape(-1, 3).T
-        axes.fill_between(*bounds, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(
+            *np.array(bounds, dtype=float).reshape(-1, 3).T, color=colour, alpha=0.2, linewidth=0
+        )
     axes.set(xlabel="round", ylabel="$W_2$", title="Loss of each method")
     write_chart(axes, path)
 
@@ -158,27 +165,28 @@ def project_to_plane(
     directions of all points, named after their main features.
     """
     first = next(iter(results.values()))
-    names, points = feature_names(first), np.concatenate([one.points for one in results.values()])
+    names = feature_names(first)
+    points = np.concatenate([coreset.points for coreset in results.values()])
     n_features = points.shape[1]
     if n_features <= 2:
-        flat = {
-            name: np.column_stack([one.points, np.zeros(len(one))])[:, :2]
-            for name, one in results.items()
+        coordinates = {
+            name: np.column_stack([coreset.points, np.zeros(len(coreset))])[:, :2]
+            for name, coreset in results.items()
         }
-        return flat, (names[0], names[1] if n_features == 2 else "")
+        return coordinates, (names[0], names[1] if n_features == 2 else "")
     centre = points.mean(axis=0)
     scale = float(np.abs(points - centre).max()) or 1.0  # keeps squares finite
     directions = np.linalg.svd((points - centre) / scale, full_matrices=False)[2][:2].T
     if directions.shape[1] < 2:  # a single point
         directions = np.column_stack([directions, np.zeros(n_features)])
-    flat = {
-        name: scale * (((one.points - centre) / scale) @ directions)
-        for name, one in results.items()
+    coordinates = {
+        name: scale * (((coreset.points - centre) / scale) @ directions)
+        for name, coreset in results.items()
     }
-    known = names if first.features else ()
-    return flat, (
-        _direction_name("first", directions[:, 0], known),
-        _direction_name("second", directions[:, 1], known),
+    given_names = names if first.features else ()
+    return coordinates, (
+        _direction_name("first", directions[:, 0], given_names),
+        _direction_name("second", directions[:, 1], given_names),
     )
 
 

@@ -1,6 +1,6 @@
 """Results in sentences, for pages and for the command line.
 
-Functions apply their argument `named` to the name of each site, so that a page can escape and
+Functions apply their argument `format_site` to the name of each site, so that a page can escape and
 emphasise it. Everything else is plain text without characters that HTML reserves.
 """
 
@@ -21,33 +21,33 @@ from fedwad.report.page._digits import Digits
 from fedwad.tables import Schema
 
 __all__ = [
-    "Named",
+    "Format",
     "cluster_numbers",
-    "compared_distance",
-    "compared_matrix",
     "distance_answer",
     "heterogeneity_sentences",
+    "join_with_and",
     "judged_sites",
-    "listed",
     "matrix_answer",
     "pairs_that_differ",
+    "shown_distances",
+    "what_was_compared",
 ]
 
 _SIGNIFICANCE = 0.05  # p-values up to this are more than chance
-_MOST_NAMED = 8  # with more sites than this, a sentence gives only their number
+_MAX_NAMED = 8  # with more sites than this, a sentence gives only their number
 
-#: Turns the name of a site into the text that a sentence shows.
-Named = Callable[[str], str]
+#: Turns a name, a column or a command into the text that a sentence shows; `str` for plain text.
+Format = Callable[[str], str]
 
 
-def listed(words: Sequence[str]) -> str:
+def join_with_and(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:
-    """For each label the number of its cluster, pluralize from 1.
+    """For each label the number of its cluster, counted from 1.
 
     A label that only one site has is no cluster; its number is 0.
 
@@ -77,10 +77,10 @@ def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
     among = np.ix_(judged, judged)
     low, high = matrix.population_interval
     health = matrix.health if len(judged) == len(matrix) else None
-    any_found = any_difference(
+    some_differ = any_difference(
         None, matrix.population[among], (low[among], high[among]), health=health
     )
-    return np.asarray((np.nan_to_num(low) > 0) & bool(any_found))
+    return np.asarray((np.nan_to_num(low) > 0) & bool(some_differ))
 
 
 def judged_sites(matrix: MatrixResult) -> list[int]:
@@ -90,52 +90,48 @@ def judged_sites(matrix: MatrixResult) -> list[int]:
     """
     if matrix.population is None:
         return []
-    unknown = np.isnan(matrix.population)
-    kept = list(range(len(matrix)))
-    while kept and unknown[np.ix_(kept, kept)].any():
-        worst = int(unknown[np.ix_(kept, kept)].sum(axis=1).argmax())
-        kept.pop(worst)
-    return kept if len(kept) > 1 else []
+    sites = _sites_without_unknown(np.isnan(matrix.population), 1)
+    return sites if len(sites) > 1 else []
 
 
-def compared_matrix(
-    matrix: MatrixResult, schema: Schema | None = None, named: Named = str
+def _sites_without_unknown(unknown: NDArray[np.bool_], min_sites: int) -> list[int]:
+    """Indices of sites between which no pair is unknown, or of the last `min_sites` sites.
+
+    As long as some pair is unknown, the site with the most unknown pairs is left out.
+    """
+    sites = list(range(len(unknown)))
+    while len(sites) > min_sites and unknown[np.ix_(sites, sites)].any():
+        sites.pop(int(unknown[np.ix_(sites, sites)].sum(axis=1).argmax()))
+    return sites
+
+
+def what_was_compared(
+    result: DistanceResult | MatrixResult, schema: Schema | None = None, format_site: Format = str
 ) -> list[str]:
-    """What was compared: sites with their rows, and columns."""
-    return [_sites_and_rows(matrix.sites, matrix.rows, named), *_columns(schema)]
+    """The sites with their rows, and the columns if the schema is known."""
+    columns = [] if schema is None else schema.description_lines()
+    return [_sites_and_rows(result.sites, result.rows, format_site), *columns]
 
 
-def compared_distance(
-    result: DistanceResult, schema: Schema | None = None, named: Named = str
-) -> list[str]:
-    """What was compared: both sites with their rows, and columns."""
-    return [_sites_and_rows(result.sites, result.rows, named), *_columns(schema)]
-
-
-def _sites_and_rows(sites: Sequence[str], rows: Sequence[int], named: Named) -> str:
+def _sites_and_rows(sites: Sequence[str], rows: Sequence[int], format_site: Format) -> str:
     count = pluralize(len(sites), "site")
     if not rows:
-        return (
-            f"{count}." if len(sites) > _MOST_NAMED else f"{count}: {listed([*map(named, sites)])}."
-        )
+        names = join_with_and([format_site(site) for site in sites])
+        return f"{count}." if len(sites) > _MAX_NAMED else f"{count}: {names}."
     total = f"{count} with {pluralize(sum(rows), 'row')}"
-    if len(sites) > _MOST_NAMED:
-        return f"{total}, {min(rows):,} to {max(rows):,} at a site."
-    each = [f"{named(site)} {number:,}" for site, number in zip(sites, rows, strict=True)]
-    return f"{total}: {listed(each)}."
+    if len(sites) > _MAX_NAMED:
+        return f"{total}, {min(rows):,} to {max(rows):,} at each site."
+    each = [f"{format_site(site)} {number:,}" for site, number in zip(sites, rows, strict=True)]
+    return f"{total}: {join_with_and(each)}."
 
 
-def _columns(schema: Schema | None) -> list[str]:
-    return [] if schema is None else list(schema.description_lines())
-
-
-def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
+def distance_answer(result: DistanceResult, format_site: Format = str) -> list[str]:
     """Whether two sites differ by more than chance, and how far."""
-    a, b = map(named, result.sites)
+    a, b = map(format_site, result.sites)
     if result.population is None or result.population_interval is None:
         return [
             f"The samples of {a} and {b} are about {result.value:.3g} apart.",
-            "How much of that is chance is unknown" + _other_method(result) + ".",
+            f"How much of that is chance is unknown{_other_method(result)}.",
         ]
     digits = Digits.for_numbers([result.population, result.population_interval[1]])
     interval = digits.interval(*result.population_interval, certified=False)
@@ -152,61 +148,70 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
 
 def _other_method(result: DistanceResult) -> str:
     """The end of a sentence: the method that would show how much is chance; empty if none would."""
-    labelled = result.class_covariance is not None and result.privacy is None
-    return (
-        "; with labels, method 'summary' shows it"
-        if labelled and result.method != "summary"
-        else ""
-    )
+    is_labelled = result.class_covariance is not None and result.privacy is None
+    if is_labelled and result.method != "summary":
+        return "; with labels, method 'summary' shows it"
+    return ""
 
 
-def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
+def matrix_answer(matrix: MatrixResult, format_site: Format = str) -> list[str]:
     """Whether sites differ by more than chance, and which two are most and least similar."""
     if len(matrix) < 2:
         return ["There is nothing to compare."]
-    order = _ranked(matrix)
-    sentences = [_verdict(matrix, named), *_not_judged(matrix, named)]
-    if len(order) == 1:
-        sentences.append(f"{_only_distance(matrix, order[0], named)}.")
-    elif order:
-        sentences.append(f"The most similar are {_pair(matrix, order[0], named)}.")
-        sentences.append(f"The least similar are {_pair(matrix, order[-1], named)}.")
-    return sentences + _test(matrix)
+    pairs = _closest_first(matrix)
+    sentences = [_verdict(matrix, format_site), *_not_judged(matrix, format_site)]
+    if len(pairs) == 1:
+        a, b = map(format_site, _names(matrix, pairs[0]))
+        distance = _distance_and_interval(matrix, pairs[0])
+        sentences.append(f"The distance between {a} and {b} is {distance}.")
+    elif pairs:
+        for word, pair in (("most", pairs[0]), ("least", pairs[-1])):
+            a, b = map(format_site, _names(matrix, pair))
+            distance = _distance_and_interval(matrix, pair)
+            sentences.append(f"The {word} similar are {a} and {b}: {distance}.")
+    return sentences + _test_sentences(matrix)
 
 
-def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
+def _names(matrix: MatrixResult, pair: tuple[int, int]) -> tuple[str, str]:
+    return matrix.sites[pair[0]], matrix.sites[pair[1]]
+
+
+def _not_judged(matrix: MatrixResult, format_site: Format) -> list[str]:
     """A sentence about the sites that `_verdict` leaves out; empty if there are none."""
-    judged = _tested_sites(matrix) if matrix.pvalue is not None else judged_sites(matrix)
+    judged = _sites_in_verdict(matrix)
     if not judged or len(judged) == len(matrix):
         return []
-    left_out = [named(site) for index, site in enumerate(matrix.sites) if index not in judged]
-    who = listed(left_out) if len(left_out) <= _MOST_NAMED else pluralize(len(left_out), "site")
+    left_out = [format_site(site) for index, site in enumerate(matrix.sites) if index not in judged]
+    who = (
+        join_with_and(left_out) if len(left_out) <= _MAX_NAMED else pluralize(len(left_out), "site")
+    )
     if matrix.pvalue is not None:
         return [f"{who} cannot be judged: the test got no block means that it could use."]
     return [f"{who} cannot be judged: too few rows, or a policy that shares no noise level."]
 
 
-def _tested_sites(matrix: MatrixResult) -> list[int]:
-    """Indices of sites between which all p-values are known, at least two indices."""
-    unknown = np.isnan(np.asarray(matrix.pvalue))
-    kept = list(range(len(matrix)))
-    while len(kept) > 2 and unknown[np.ix_(kept, kept)].any():
-        kept.pop(int(unknown[np.ix_(kept, kept)].sum(axis=1).argmax()))
-    return kept
+def _sites_in_verdict(matrix: MatrixResult) -> list[int]:
+    """Indices of the sites that can be judged: by p-values if there was a test.
+
+    After a test they are the sites between which all p-values are known, at least two.
+    """
+    if matrix.pvalue is None:
+        return judged_sites(matrix)
+    return _sites_without_unknown(np.isnan(np.asarray(matrix.pvalue)), 2)
 
 
-def _verdict(matrix: MatrixResult, named: Named) -> str:
+def _verdict(matrix: MatrixResult, format_site: Format) -> str:
     """Whether the sites that can be judged differ by more than chance."""
     differ = pairs_that_differ(matrix)
     if differ is None:
         return "Whether these distances are more than chance is unknown."
-    judged = _tested_sites(matrix) if matrix.pvalue is not None else judged_sites(matrix)
+    judged = _sites_in_verdict(matrix)
     differ = differ[np.ix_(judged, judged)]
     pairs = np.triu_indices(len(judged), 1)
     count, total = int(differ[pairs].sum()), len(pairs[0])
     sites = f"{len(judged)} sites" + (" that can be judged" if len(judged) < len(matrix) else "")
     if len(matrix) == 2:
-        a, b = map(named, matrix.sites)
+        a, b = map(format_site, matrix.sites)
         if count:
             return f"{a} and {b} differ by more than chance."
         return f"There is no evidence of a difference between {a} and {b}."
@@ -217,8 +222,8 @@ def _verdict(matrix: MatrixResult, named: Named) -> str:
     return f"{count:,} of {pluralize(total, 'pair')} of sites differ by more than chance."
 
 
-def _test(matrix: MatrixResult) -> list[str]:
-    """What the permutation test found, if there was one."""
+def _test_sentences(matrix: MatrixResult) -> list[str]:
+    """A sentence about the p-values of the permutation test; empty if none is known."""
     if matrix.pvalue is None:
         return []
     pvalues = matrix.pvalue[np.triu_indices(len(matrix), 1)]
@@ -233,51 +238,41 @@ def _test(matrix: MatrixResult) -> list[str]:
     return [f"{whose} p-values of a permutation test are {limit}{adjusted}."]
 
 
-def _shown_distances(matrix: MatrixResult) -> NDArray[np.float64]:
-    """The distances in the sentences: between populations if any are known, else between samples.
+def shown_distances(matrix: MatrixResult) -> NDArray[np.float64]:
+    """The (N, N) distances of the sentences: between populations if those of some sites are known.
 
-    The two are never mixed.
+    Otherwise they are between samples. The two are never mixed.
     """
     if matrix.population is not None and judged_sites(matrix):
         return matrix.population
     return matrix.value
 
 
-def _ranked(matrix: MatrixResult) -> list[tuple[int, int]]:
+def _closest_first(matrix: MatrixResult) -> list[tuple[int, int]]:
     """Pairs with a known distance, the closest first."""
-    shown, pairs = _shown_distances(matrix), np.triu_indices(len(matrix), 1)
-    known = [
+    shown, pairs = shown_distances(matrix), np.triu_indices(len(matrix), 1)
+    ranked = sorted(
         (float(shown[i, j]), int(i), int(j))
         for i, j in zip(*pairs, strict=True)
         if math.isfinite(shown[i, j])
-    ]
-    return [(i, j) for _, i, j in sorted(known)]
-
-
-def _pair(matrix: MatrixResult, pair: tuple[int, int], named: Named) -> str:
-    a, b = (named(matrix.sites[site]) for site in pair)
-    return f"{a} and {b}: {_distance_and_interval(matrix, pair)}"
-
-
-def _only_distance(matrix: MatrixResult, pair: tuple[int, int], named: Named) -> str:
-    a, b = (named(matrix.sites[site]) for site in pair)
-    return f"The distance between {a} and {b} is {_distance_and_interval(matrix, pair)}"
+    )
+    return [(i, j) for _, i, j in ranked]
 
 
 def _distance_and_interval(matrix: MatrixResult, pair: tuple[int, int]) -> str:
-    shown = _shown_distances(matrix)
+    shown = shown_distances(matrix)
     digits = Digits.for_numbers(shown[np.triu_indices(len(matrix), 1)])
     text = digits.text(float(shown[pair]))
     if not judged_sites(matrix) or matrix.population_interval is None or matrix.noise is None:
-        word = "certified" if matrix.certified else "likely"
+        kind = "certified" if matrix.certified else "likely"
         bounds = digits.interval(float(matrix.lower[pair]), float(matrix.upper[pair]))
-        return f"{text} ({word} {bounds})"
+        return f"{text} ({kind} {bounds})"
     low, high = (float(end[pair]) for end in matrix.population_interval)
     interval = digits.interval(low, high, certified=False)
     return f"{text} (95% interval {interval}; chance alone {digits.text(matrix.noise[pair])})"
 
 
-def heterogeneity_sentences(matrix: MatrixResult, named: Named = str) -> list[str]:
+def heterogeneity_sentences(matrix: MatrixResult, format_site: Format = str) -> list[str]:
     """How different the sites are on the whole, and who is the odd one out; empty if unknown."""
     if matrix.health is None or len(matrix) < 2:
         return []
@@ -293,10 +288,13 @@ def heterogeneity_sentences(matrix: MatrixResult, named: Named = str) -> list[st
     if not eccentricity.odd:
         return [
             *sentences,
-            f"No site is the odd one out by more than chance; {named(eccentricity.farthest)} is the"
-            " farthest from the rest.",
+            "No site is the odd one out by more than chance;"
+            f" {format_site(eccentricity.farthest)} is the farthest from the rest.",
         ]
     pvalues = dict(zip(eccentricity.sites, eccentricity.pvalue, strict=True))
-    odd = [f"{named(site)} (p = {pvalues[site]:.2g})" for site in eccentricity.odd]
+    odd = [f"{format_site(site)} (p = {pvalues[site]:.2g})" for site in eccentricity.odd]
     verb = "is the odd one" if len(odd) == 1 else "are the odd ones"
-    return [*sentences, f"{listed(odd)} {verb} out: farther from the rest than chance explains."]
+    return [
+        *sentences,
+        f"{join_with_and(odd)} {verb} out: farther from the rest than chance explains.",
+    ]

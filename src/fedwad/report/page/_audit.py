@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from pathlib import Path
 
-from fedwad._audit import AuditResult, Row
+from fedwad._audit import AuditResult, Score
 from fedwad._words import pluralize
 from fedwad.errors import InputError
 from fedwad.report.page._elements import facts, scrolling, table, term_paragraphs
@@ -74,34 +74,28 @@ def _attacks(result: AuditResult) -> str:
             escape(row.requests),
             escape(row.verdict(result.n_attacked)),
             str(row.answered),
-            *_numbers(row),
+            *_numbers(row.score),
         ]
         for row in result.rows
     ]
-    base = result.baseline
-    baseline = ["a fresh sample, for comparison", "", "", "", "", str(base.exact), str(base.near)]
-    rows.append([*baseline, _closest(base.closest)])
-    return scrolling(table(head, rows, "What each attack got", names=4), "attacks")
+    rows.append(["a fresh sample, for comparison", "", "", "", "", *_numbers(result.baseline)])
+    return scrolling(table(head, rows, "What each attack got", text_columns=4), "attacks")
 
 
-def _numbers(row: Row) -> list[str]:
-    """Three cells: records that were reconstructed exactly, nearly, and the closest distance."""
-    if not math.isfinite(row.score.closest):
+def _numbers(score: Score) -> list[str]:
+    """Records reconstructed exactly and nearly, and the closest distance; empty without guesses."""
+    if not math.isfinite(score.closest):
         return ["", "", ""]
-    return [str(row.score.exact), str(row.score.near), _closest(row.score.closest)]
-
-
-def _closest(closest: float) -> str:
-    return f"{closest:.2f}" if math.isfinite(closest) else ""
+    return [str(score.exact), str(score.near), f"{score.closest:.2f}"]
 
 
 def _method(result: AuditResult) -> str:
-    part = pluralize(result.n_attacked, "record")
+    records = pluralize(result.n_attacked, "record")
     if result.n_attacked < result.n_records:
-        part += f", drawn from {result.n_records:,}"
+        records += f", drawn from {result.n_records:,}"
     return facts(
         [
-            ("records", escape(part)),
+            ("records", escape(records)),
             ("features", escape(f"{result.n_features:,}")),
             ("policy", escape(result.policy)),
             ("seed", escape(result.seed)),
@@ -113,11 +107,12 @@ def _method(result: AuditResult) -> str:
 _HOW_TO_READ = (
     (
         "Exactly",
-        "within a millionth of the typical distance from a record to its nearest neighbour.",
+        "means within a millionth of the typical distance from a record to its nearest neighbour.",
     ),
     (
         "Closest",
-        "the median distance from a record to the closest guess, in units of that distance.",
+        "is the median distance from a record to the closest guess, divided by the typical distance"
+        " from a record to its nearest neighbour.",
     ),
     (
         "A fresh sample",

@@ -8,12 +8,12 @@ from fedwad.report.page._text import clean, escape, escape_name, tag
 
 __all__ = ["class_columns", "class_data", "class_figure"]
 
-_MOST_LISTED = 4  # classes of one site
+_MAX_LISTED = 4  # classes of one site that the page lists
 
 
-def _listed(explanation: Explanation, site: str) -> list[ClassShare]:
+def _listed_classes(explanation: Explanation, site: str) -> list[ClassShare]:
     """The classes of one site that the page lists."""
-    return [share for share in explanation.classes if share.site == site][:_MOST_LISTED]
+    return [share for share in explanation.classes if share.site == site][:_MAX_LISTED]
 
 
 def class_data(explanation: Explanation, column_index: dict[str, int]) -> list[list[list[int]]]:
@@ -30,7 +30,7 @@ def class_data(explanation: Explanation, column_index: dict[str, int]) -> list[l
                 round(1000 * share.share),
                 column_index[share.column],
             ]
-            for share in _listed(explanation, site)
+            for share in _listed_classes(explanation, site)
         ]
         for site in explanation.sites
     ]
@@ -38,7 +38,9 @@ def class_data(explanation: Explanation, column_index: dict[str, int]) -> list[l
 
 def class_columns(explanation: Explanation) -> set[str]:
     """The names of the columns in the list of classes."""
-    return {share.column for site in explanation.sites for share in _listed(explanation, site)}
+    return {
+        share.column for site in explanation.sites for share in _listed_classes(explanation, site)
+    }
 
 
 def class_figure(explanation: Explanation, hidden: bool) -> str:
@@ -46,7 +48,7 @@ def class_figure(explanation: Explanation, hidden: bool) -> str:
     if not explanation.classes:
         return ""
     items = "".join(
-        _item(share) for site in explanation.sites for share in _listed(explanation, site)
+        _item(share) for site in explanation.sites for share in _listed_classes(explanation, site)
     )
     return tag(
         "div",

@@ -14,7 +14,7 @@ from fedwad.report.page._text import escape, tag
 
 __all__ = ["distance_facts", "how_to_read", "method_text", "rounds_text", "what_was_sent"]
 
-_FEW = 10  # samples; numbers from fewer samples get a warning
+_MIN_SAFE_CELL = 10  # samples; smaller cells get a warning
 _METHODS = {
     "summary": "one summary from each site",
     "fedwad": "the paper's rounds",
@@ -25,9 +25,12 @@ _METHODS = {
 
 def distance_facts(result: DistanceResult | MatrixResult) -> list[tuple[str, str]]:
     """Which distance was measured, and by which method."""
-    labelled = result.class_covariance is not None
+    is_labelled = result.class_covariance is not None
     return [
-        ("distance", "dataset distance, with labels" if labelled else f"{result.p:g}-Wasserstein"),
+        (
+            "distance",
+            "dataset distance, with labels" if is_labelled else f"{result.p:g}-Wasserstein",
+        ),
         ("method", method_text(result.method, _METHODS)),
     ]
 
@@ -56,11 +59,11 @@ def what_was_sent(
         rows.append(("smallest cell", pluralize(min_cell_size, "sample")))
     if covariance_types:
         rows.append(("covariance shared", escape(", ".join(dict.fromkeys(covariance_types)))))
-    return facts(rows) + _warning(min_cell_size)
+    return facts(rows) + _small_cell_warning(min_cell_size)
 
 
-def _warning(min_cell_size: int | None) -> str:
-    if min_cell_size is None or min_cell_size >= _FEW:
+def _small_cell_warning(min_cell_size: int | None) -> str:
+    if min_cell_size is None or min_cell_size >= _MIN_SAFE_CELL:
         return ""
     what = (
         "At least one number that was sent is a single sample."
@@ -76,8 +79,8 @@ def _warning(min_cell_size: int | None) -> str:
 
 
 def how_to_read(result: DistanceResult | MatrixResult, shows_populations: bool) -> str:
-    """What to know before using a number of the page."""
-    measured = (
+    """What the numbers of the page mean, term by term."""
+    distance = (
         "the dataset distance between the labelled samples of two sites: the 2-Wasserstein distance"
         " that also counts how far apart the means and standard deviations of their classes are"
         if result.class_covariance is not None
@@ -85,10 +88,10 @@ def how_to_read(result: DistanceResult | MatrixResult, shows_populations: bool) 
         " effort that turns one sample into the other"
     )
     value = (
-        f"estimates {measured}. You would compute it exactly with both samples in one place. A"
+        f"estimates {distance}. You would compute it exactly with both samples in one place. A"
         " small value means similar data. The unit is that of the data."
     )
-    rest = _CERTIFIED if result.privacy is None else _private(result.privacy)
+    rest = _CERTIFIED if result.privacy is None else _private_terms(result.privacy)
     if shows_populations:
         return term_paragraphs([*_POPULATIONS, ("These samples", value), *rest])
     return term_paragraphs([("The value", value), *rest])
@@ -120,8 +123,8 @@ _CERTIFIED = (
 )
 
 
-def _private(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The same for a result under differential privacy."""
+def _private_terms(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What stands in place of `_CERTIFIED` for a result under differential privacy."""
     return (
         (
             "The likely interval",

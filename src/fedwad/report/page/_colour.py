@@ -7,6 +7,8 @@ have equal length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fedwad.ot import Floats
@@ -38,37 +40,41 @@ RAMP = tuple(f"#{_SHADES[k : k + 6]}" for k in range(0, 6 * N_SHADES, 6))
 
 
 def shade_index(
-    values: Floats, least: float, most: float
+    values: Floats, low: float, high: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The shade of each value on a ramp from `least` to `most`."""
-    width = most - least
-    share = np.zeros(np.shape(values)) if width <= 0 else (np.asarray(values) - least) / width
-    return np.clip(np.floor(share * N_SHADES), 0, N_SHADES - 1).astype(np.int64)
+    """The index of the shade of each value, on a ramp from `low` to `high`."""
+    width = high - low
+    fraction = np.zeros(np.shape(values)) if width <= 0 else (np.asarray(values) - low) / width
+    return np.clip(np.floor(fraction * N_SHADES), 0, N_SHADES - 1).astype(np.int64)
 
 
 def colour_css() -> str:
-    """Classes l0 ... for shades, t0 ... for text upon them, s0 ... for cells of tables with both,
-    c0 ... for clusters, in light and dark."""
-    light, dark = RAMP, RAMP[::-1]
+    """The style rules of all colours, for light and for dark mode.
+
+    Classes l0, l1, ... are shades, t0, ... text upon them, s0, ... table cells with both, and
+    c0, ... clusters.
+    """
+    light, dark = zip(*CLUSTER_COLOURS, strict=True)
     rules = [
-        _mode(light, 0),
+        _colour_rules(RAMP, light),
         "@media (prefers-color-scheme: dark) {\n@media screen {",
-        _mode(dark, 1),
+        _colour_rules(RAMP[::-1], dark),
         "}}",
     ]
     return "\n".join(rules)
 
 
-def _mode(shades: tuple[str, ...], mode: int) -> str:
-    levels = "".join(
+def _colour_rules(shades: Sequence[str], cluster_colours: Sequence[str]) -> str:
+    shade_rules = "".join(
         f".l{k}{{fill:{shade};stroke:{shade}}}.t{k}{{fill:{_text_on(shade)}}}"
         f".s{k}{{background:{shade};color:{_text_on(shade)}}}"
         for k, shade in enumerate(shades)
     )
-    return levels + "".join(f".c{k}{{--c:{pair[mode]}}}" for k, pair in enumerate(CLUSTER_COLOURS))
+    return shade_rules + "".join(f".c{k}{{--c:{one}}}" for k, one in enumerate(cluster_colours))
 
 
 def _text_on(shade: str) -> str:
+    """Black or white, whichever is easier to read on the shade."""
     return max("#000000", "#ffffff", key=lambda ink: contrast(ink, shade))
 
 
@@ -79,5 +85,6 @@ def contrast(one: str, other: str) -> float:
 
 
 def _linear(colour: str) -> Floats:
+    """Red, green and blue in linear sRGB, from 0 to 1."""
     coded = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
     return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)

@@ -32,7 +32,7 @@ _METHODS = {
     "fedwad": "the paper's, FedWaD with a few random sites at a time",
     "direct": "the coreset itself is sent to a few random sites at a time",
 }
-_STYLES = ("ours", "paper", "running", "exact")
+_STYLES = ("ours", "paper", "running", "exact")  # classes of the style sheet, for the curves
 _MAX_COLUMNS = 10  # images in a row
 
 
@@ -43,7 +43,7 @@ def coreset_title(result: CoresetResult) -> str:
 
 
 def coreset_lead(result: CoresetResult) -> str:
-    """The answer in a sentence, its number large."""
+    """The answer in a sentence, with the distance in large type."""
     digits = _digits(result)
     return tag(
         "p",
@@ -72,8 +72,8 @@ def coreset_sections(
         )
     coresets = {result.method: result} | dict(others)
     image = image_shape(features, shape)
-    drawn = scatter(coresets) if image is None else _images(coresets, image)
-    sections = [Section("The points", drawn)]
+    points = scatter(coresets) if image is None else _images(coresets, image)
+    sections = [Section("The points", points)]
     numbers = points_table(result) if image is None else ""
     if numbers:
         sections.append(Section("The points in numbers", numbers))
@@ -96,16 +96,16 @@ def coreset_sections(
 
 
 def _images(coresets: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> str:
-    first = next(iter(coresets.values())).points  # its range sets the grey levels of all
+    first = next(iter(coresets.values())).points  # their range sets the grey scale of all
     low, high = float(first.min()), float(first.max())
     figures = []
-    for name, one in coresets.items():
-        order = np.argsort(-one.weights, kind="stable")
-        columns = min(_MAX_COLUMNS, len(one))
-        picture = sheet(one.points[order], shape, columns, low, high)
+    for name, coreset in coresets.items():
+        order = np.argsort(-coreset.weights, kind="stable")
+        columns = min(_MAX_COLUMNS, len(coreset))
+        picture = sheet(coreset.points[order], shape, columns, low, high)
         width = min(100.0, 100.0 * columns / _MAX_COLUMNS)
         style = f"display:block;width:{width:.0f}%;image-rendering:pixelated"
-        alt = f"{name}: {pluralize(len(one), 'point')}, the heaviest first, as images"
+        alt = f"{name}: {pluralize(len(coreset), 'point')}, the heaviest first, as images"
         image = f'<img src="{_png(picture)}" alt="{escape(alt)}" style="{style}">'
         caption = "" if len(coresets) == 1 else tag("figcaption", escape(name))
         figures.append(tag("figure", image, caption, style="margin-bottom:1.2rem"))
@@ -116,9 +116,9 @@ def _png(picture: Floats) -> str:
     """Grey or colour pixels from 0 to 1 as a data URL of a PNG."""
     pixels = np.rint(255 * np.clip(picture, 0, 1)).astype(np.uint8)
     height, width = pixels.shape[:2]
-    colour = 2 if pixels.ndim == 3 else 0
-    lines = b"".join(b"\0" + row.tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    colour_type = 2 if pixels.ndim == 3 else 0  # RGB or grey
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # 0: the rows are not filtered
+    header = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
     body = b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -129,17 +129,17 @@ def _png(picture: Floats) -> str:
 
 def _comparison(coresets: Mapping[str, CoresetResult]) -> str:
     rows = []
-    for name, one in coresets.items():
-        digits = _digits(one)
+    for name, coreset in coresets.items():
+        digits = _digits(coreset)
         rows.append(
             [
                 escape(name),
-                escape(digits.text(one.value)),
-                escape(digits.interval(one.lower, one.upper)),
-                str(len(one.history)),
-                f"{sum(record.seconds for record in one.history):.3g}",
-                escape(format_bytes(one.traffic.up)),
-                escape(format_bytes(one.traffic.down)),
+                escape(digits.text(coreset.value)),
+                escape(digits.interval(coreset.lower, coreset.upper)),
+                str(len(coreset.history)),
+                f"{sum(record.seconds for record in coreset.history):.3g}",
+                escape(format_bytes(coreset.traffic.up)),
+                escape(format_bytes(coreset.traffic.down)),
             ]
         )
     head = ["method", "W2 to the data", "certified", "rounds", "seconds"]
@@ -149,9 +149,9 @@ def _comparison(coresets: Mapping[str, CoresetResult]) -> str:
 
 def _curves(coresets: Mapping[str, CoresetResult]) -> str:
     parts: list[Part] = []
-    for number, (name, one) in enumerate(coresets.items()):
+    for number, (name, coreset) in enumerate(coresets.items()):
         points = [
-            (record.number, record.loss) for record in one.history if math.isfinite(record.loss)
+            (record.number, record.loss) for record in coreset.history if math.isfinite(record.loss)
         ]
         if points:
             parts.append(Curve(f"{name}: its loss", points, _STYLES[number % len(_STYLES)]))
@@ -160,8 +160,8 @@ def _curves(coresets: Mapping[str, CoresetResult]) -> str:
     first = next(iter(coresets.values()))
     parts.append(Band("certified interval at the end", first.lower, first.upper, "ours"))
     caption = (
-        "The loss of each method. That of 'union' is the certified upper bound; those of the others"
-        " are about single sites."
+        "The loss of each method. The loss of 'union' is the certified upper bound; the losses of"
+        " the others are about single sites."
     )
     return chart(parts, caption)
 
@@ -171,7 +171,7 @@ def _method(result: CoresetResult) -> str:
     return facts(
         [
             ("method", method_text(result.method, _METHODS)),
-            ("weights", "equal" if equal else "each point's share of the data"),
+            ("weights", "equal" if equal else "the fraction of the data in each point's cell"),
             ("rounds", rounds_text(result.history)),
             ("tolerance", "met" if result.converged else "not met"),
             ("seed", escape(result.seed)),
@@ -201,15 +201,15 @@ _HOW_TO_READ = (
 def _table(result: CoresetResult) -> str:
     digits = _digits(result)
 
-    def cell(number: float | None) -> str:
+    def number_or_empty(number: float | None) -> str:
         return "" if number is None else escape(digits.text(number))
 
     rows = [
         [
             str(record.number),
-            cell(record.loss),
-            cell(record.lower),
-            cell(record.upper),
+            number_or_empty(record.loss),
+            number_or_empty(record.lower),
+            number_or_empty(record.upper),
             f"{record.shift:.3g}",
             str(record.sites),
             f"{record.seconds:.3f}",

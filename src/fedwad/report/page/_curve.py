@@ -1,4 +1,4 @@
-"""Charts over rounds, or over any other count."""
+"""Charts of numbers by round, or by any other count."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from fedwad.report.page._text import escape, tag
 
 __all__ = ["Band", "Curve", "Level", "Mark", "Part", "chart"]
 
-_HEIGHT, _BOTTOM, _TOP, _RIGHT = 270.0, 40.0, 12.0, 16.0
-_MOST_DOTS = 40  # a longer curve is drawn without dots
+_HEIGHT, _BOTTOM, _TOP, _RIGHT = 270.0, 40.0, 12.0, 16.0  # pixels: the figure, and its margins
+_MAX_DOTS = 40  # a longer curve is drawn without dots
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """The scales of a chart: rounds across from `first` to `last`, numbers up from `low` to
-    `high`."""
+    """The scales of a chart, in pixels: rounds across and numbers up.
+
+    Rounds go from `first` to `last`, numbers from `low` to `high`.
+    """
 
     width: int
     left: float
@@ -49,12 +51,13 @@ class _Axes:
         return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * fraction
 
     def at(self, point: tuple[float, float]) -> str:
+        """The coordinates of (round, number) in a path."""
         return f"{self.x(point[0]):.1f} {self.y(point[1]):.1f}"
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through (round, number); `style` is a class of the style sheet."""
+    """A line through points (round, number); `style` is a class of the style sheet."""
 
     label: str
     points: Sequence[tuple[int, float]]
@@ -68,7 +71,7 @@ class Curve:
     def draw(self, axes: _Axes) -> str:
         positions = [axes.at(point) for point in self.points]
         line = tag("path", d="M" + "L".join(positions), class_=f"curve {self.style}")
-        if len(positions) > _MOST_DOTS:
+        if len(positions) > _MAX_DOTS:
             return line
         dots = "".join(f"M{place}h0" for place in positions)
         return line + tag("path", d=dots, class_=f"dots {self.style}")
@@ -135,11 +138,12 @@ Part = Curve | Level | Band | Mark
 
 
 def chart(
-    parts: Sequence[Part], caption: str, x_label: str = "round", *, zero: bool = False
+    parts: Sequence[Part], caption: str, x_label: str = "round", *, from_zero: bool = False
 ) -> str:
     """The figure with its legend.
 
-    With `zero` the axis starts at zero, or is logarithmic if the numbers span a factor of 30.
+    With `from_zero` the vertical axis starts at zero. It is logarithmic instead if all numbers are
+    positive and the largest is more than 30 times the smallest.
     """
     items = [
         tag(
@@ -149,14 +153,14 @@ def chart(
         if not isinstance(part, Mark)
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
-    figure = draw_both_widths(lambda width: _draw(parts, caption, x_label, width, zero))
+    figure = draw_both_widths(lambda width: _draw(parts, caption, x_label, width, from_zero))
     return tag("figure", figure, key, tag("figcaption", escape(caption)), class_="chart")
 
 
-def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, zero: bool) -> str:
+def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, from_zero: bool) -> str:
     curves = [part for part in parts if isinstance(part, Curve)]
-    axes, ticks, texts = _axes(parts, curves, width, zero)
-    describe_column = "; ".join(
+    axes, ticks, texts = _axes(parts, curves, width, from_zero)
+    ranges = "; ".join(
         f"{curve.label} from {curve.points[0][1]:.3g} to {curve.points[-1][1]:.3g}"
         for curve in curves
     )
@@ -166,18 +170,18 @@ def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, zero: b
         *(part.draw(axes) for part in sorted(parts, key=lambda part: part.zorder)),
         viewBox=f"0 0 {width} {_HEIGHT:.0f}",
         role="img",
-        aria_label=f"{caption} {describe_column}",
+        aria_label=f"{caption} {ranges}",
     )
 
 
 def _axes(
-    parts: Sequence[Part], curves: Sequence[Curve], width: int, zero: bool
+    parts: Sequence[Part], curves: Sequence[Curve], width: int, from_zero: bool
 ) -> tuple[_Axes, list[float], list[str]]:
     """The scales for all parts, and the ticks of the vertical axis with their texts."""
     numbers = [number for part in parts for number in part.numbers]
     rounds = [x for curve in curves for x, _ in curve.points]
-    logarithmic = zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
-    ticks, low, high = _scale(numbers, zero, logarithmic)
+    logarithmic = from_zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
+    ticks, low, high = _scale(numbers, from_zero, logarithmic)
     digits = Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], 2)
     texts = [f"{tick:g}" for tick in ticks] if logarithmic else digits.texts(ticks)
     left = 16.0 + 7.2 * max(map(len, texts))
@@ -206,16 +210,18 @@ def _x_axis(axes: _Axes, x_label: str) -> list[str]:
     return [*marks, tag("text", escape(x_label), x=middle, y=_HEIGHT - 4, text_anchor="middle")]
 
 
-def _scale(numbers: list[float], zero: bool, logarithmic: bool) -> tuple[list[float], float, float]:
+def _scale(
+    numbers: list[float], from_zero: bool, logarithmic: bool
+) -> tuple[list[float], float, float]:
     """Ticks, and both ends of the axis."""
     low, high = min(numbers), max(numbers)
     if logarithmic:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
         every = max(1, round((last - first) / 5))
         return [10.0**k for k in range(first, last + 1, every)], 10.0**first, 10.0**last
-    if zero:
+    if from_zero:
         low = min(low, 0.0)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    low, high = low - (0 if zero and low == 0 else margin), high + margin
+    low, high = low - (0 if from_zero and low == 0 else margin), high + margin
     ticks = round_ticks(low, high)
     return ticks, low, high

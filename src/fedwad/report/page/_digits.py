@@ -1,4 +1,4 @@
-"""How many digits the numbers on a page have, and how they are rounded."""
+"""How many digits numbers on a page have, and how they are rounded."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Digits:
         )
         exponent = largest if largest >= 6 or largest <= -4 else 0
         decimals = max(0, significant - 1 - largest + exponent)
-        missing = 1 - (smallest - exponent) - decimals
-        return cls(decimals + min(max(missing, 0), 2), exponent)
+        more = 1 - (smallest - exponent) - decimals  # for two digits of the smallest number
+        return cls(decimals + min(max(more, 0), 2), exponent)
 
     @property
     def suffix(self) -> str:
@@ -57,7 +57,7 @@ class Digits:
         raised = str(self.exponent).translate(superscripts)
         return f" \N{MULTIPLICATION SIGN} 10{raised}" if self.exponent else ""
 
-    def to_integers(self, numbers: Any, way: Rounding = "nearest") -> list[int | None]:
+    def to_integers(self, numbers: Any, rounding: Rounding = "nearest") -> list[int | None]:
         """The numbers as integers, in units of the last printed digit.
 
         With two decimals 3.21 is 321. A number that is not finite is None.
@@ -68,24 +68,24 @@ class Digits:
             values = values * 1e200 * 10.0 ** (self.decimals - self.exponent - 200)
         else:
             values = values * 10.0 ** (self.decimals - self.exponent)
-        if way == "down":
+        if rounding == "down":
             values = np.floor(values + _RELATIVE_ERROR * np.abs(values))
-        elif way == "up":
+        elif rounding == "up":
             values = np.ceil(values - _RELATIVE_ERROR * np.abs(values))
         else:
             values = np.rint(values)
         return [int(value) if math.isfinite(value) else None for value in values]
 
-    def text(self, number: float | None, way: Rounding = "nearest") -> str:
+    def text(self, number: float | None, rounding: Rounding = "nearest") -> str:
         """One number as the page prints it."""
-        return self.texts([math.nan if number is None else number], way)[0]
+        return self.texts([math.nan if number is None else number], rounding)[0]
 
-    def texts(self, numbers: Iterable[float], way: Rounding = "nearest") -> list[str]:
+    def texts(self, numbers: Iterable[float], rounding: Rounding = "nearest") -> list[str]:
         """Several numbers as the page prints them; "unknown" if a number is not finite."""
         unit = 10**self.decimals
         return [
             "unknown" if whole is None else f"{whole / unit:.{self.decimals}f}{self.suffix}"
-            for whole in self.to_integers(list(numbers), way)
+            for whole in self.to_integers(list(numbers), rounding)
         ]
 
     def interval(self, lower: float, upper: float, certified: bool = True) -> str:

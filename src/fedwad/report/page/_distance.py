@@ -17,7 +17,7 @@ from fedwad.report.page._frame import Section
 from fedwad.report.page._opening import opening
 from fedwad.report.page._text import escape, tag
 from fedwad.report.page._why import why_distance
-from fedwad.report.sentences import compared_distance, distance_answer
+from fedwad.report.sentences import distance_answer, what_was_compared
 from fedwad.report.why import distance_why
 from fedwad.tables import Schema
 
@@ -51,7 +51,7 @@ def distance_sections(
 ) -> list[Section]:
     """All sections of the page, in order."""
     sections = opening(
-        compared_distance(result, schema, bold_name),
+        what_was_compared(result, schema, bold_name),
         distance_next_steps(result, schema, code),
         warnings,
     )
@@ -83,7 +83,7 @@ def _method(result: DistanceResult) -> str:
 
 def _estimates(result: DistanceResult, exact: float | None) -> str:
     """A line for each number: populations, noise, samples, the paper's, and the exact distance."""
-    lines: list[tuple[str, str, float]] = []
+    lines: list[tuple[str, str, float]] = []  # label, class of the style sheet, number
     if result.population is not None and result.noise is not None:
         lines.append(("the populations", "population", result.population))
         lines.append(("chance alone", "chance", result.noise))
@@ -101,7 +101,7 @@ def _estimates(result: DistanceResult, exact: float | None) -> str:
 
 
 def _draw_estimates(result: DistanceResult, lines: list[tuple[str, str, float]], width: int) -> str:
-    """The estimates (label, style, number) as dots; labels are beside them, or above if narrow."""
+    """The lines as dots on one axis; labels are beside them, or above in a narrow figure."""
     digits, is_wide = _digits(result), width > 400
     intervals = {"ours": (result.lower, result.upper)}
     if result.population_interval is not None:
@@ -134,7 +134,7 @@ def _draw_estimates(result: DistanceResult, lines: list[tuple[str, str, float]],
 
 
 def _interval(axis: HorizontalAxis, y: float, style: str, ends: tuple[float, float] | None) -> str:
-    """An interval as a bar, to the end of the axis if it has no upper end; empty without one."""
+    """An interval as a bar, to the end of the axis if it has no upper end; empty for None."""
     if ends is None:
         return ""
     lower, upper = ends
@@ -153,11 +153,11 @@ def _limits(numbers: list[float]) -> tuple[float, float]:
 
 def _rounds(result: DistanceResult, exact: float | None) -> str:
     def finite_points(attribute: str) -> list[tuple[int, float]]:
-        found = [(record.number, getattr(record, attribute)) for record in result.history]
+        points = [(record.number, getattr(record, attribute)) for record in result.history]
         return [
-            (number, float(height))
-            for number, height in found
-            if height is not None and math.isfinite(height)
+            (round_number, float(number))
+            for round_number, number in points
+            if number is not None and math.isfinite(number)
         ]
 
     curves = [
@@ -179,21 +179,28 @@ def _rounds(result: DistanceResult, exact: float | None) -> str:
 def _table(result: DistanceResult) -> str:
     digits = _digits(result)
 
-    def cell(number: float | None, rounding: Rounding = "nearest") -> str:
+    def number_or_empty(number: float | None, rounding: Rounding = "nearest") -> str:
         return "" if number is None else escape(digits.text(float(number), rounding))
 
     rows = [
         [
             str(record.number),
-            cell(record.running),
-            cell(record.fedwad),
-            cell(record.upper, "up"),
+            number_or_empty(record.running),
+            number_or_empty(record.fedwad),
+            number_or_empty(record.upper, "up"),
             str(record.support),
             f"{record.seconds:.3f}",
         ]
         for record in result.history
     ]
-    head = ["round", "running", "paper's estimate", "certified upper", "support", "seconds"]
+    head = [
+        "round",
+        "running estimate",
+        "paper's estimate",
+        "certified upper",
+        "support",
+        "seconds",
+    ]
     return collapsible(
         "rounds", f"Show {pluralize(len(rows), 'round')}", table(head, rows, "Round by round")
     )

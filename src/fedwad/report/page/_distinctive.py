@@ -1,4 +1,4 @@
-"""Who stands out by what: a map of sites and columns, or one picture of each site."""
+"""Which sites stand out by which columns: a shaded table, or one picture of each site."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from fedwad.report.page._why import PairExplanations
 
 __all__ = ["distinctive_figure"]
 
-_MOST_IMAGES = 24
+_MAX_IMAGES = 24
 
 
 def distinctive_figure(reasons: PairExplanations) -> str:
-    """The map of sites and columns, as a table whose cells are shaded; pictures for images."""
+    """The shaded table of sites and columns, or pictures if the columns are pixels.
+
+    Empty with fewer than three sites.
+    """
     if reasons.view.size < 3:
         return ""
-    if not reasons.standing:
+    if not reasons.distinctive_columns:
         return tag("p", "No column differs by more than chance explains.")
     return _table(reasons) if reasons.image is None else _images(reasons, reasons.image)
 
 
 def _table(reasons: PairExplanations) -> str:
-    view, columns = reasons.view, reasons.standing
-    parts, significant = reasons.by_site
-    whole = parts.sum(axis=1, keepdims=True)
-    shares = np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
-    largest = float(parts[:, columns].max()) or 1.0
-    # The darkest shade is the largest part here, the opposite of distances.
-    levels = shade_index(largest - parts, 0.0, largest)
+    view, columns = reasons.view, reasons.distinctive_columns
+    contributions, significant = reasons.by_site
+    total = contributions.sum(axis=1, keepdims=True)
+    fractions = np.divide(contributions, total, out=np.zeros_like(contributions), where=total > 0)
+    largest = float(contributions[:, columns].max()) or 1.0
+    # The largest contribution has the shade of the smallest distances, the strongest.
+    shades = shade_index(largest - contributions, 0.0, largest)
     head = "".join(
         tag("th", tag("span", escape_name(reasons.columns[k])), scope="col") for k in columns
     )
@@ -40,15 +43,15 @@ def _table(reasons: PairExplanations) -> str:
             "tr",
             tag("th", escape_name(view.names[site]), scope="row"),
             *(
-                _cell(shares[site, k], bool(significant[site, k]), int(levels[site, k]))
+                _cell(fractions[site, k], bool(significant[site, k]), int(shades[site, k]))
                 for k in columns
             ),
         )
         for site in map(int, view.tree.order)
     )
     caption = (
-        "Part of each column in a site's mean squared distance to the others. A strong colour says:"
-        " this site stands out by this column. Cells within chance are empty."
+        "Part of each column in a site's mean squared distance to the others. A strong colour means"
+        " that the site stands out by the column. Cells within chance are empty."
     )
     table = tag(
         "table",
@@ -66,25 +69,25 @@ def _table(reasons: PairExplanations) -> str:
     )
 
 
-def _cell(share: float, significant: bool, level: int) -> str:
-    if not significant or share <= 0:
+def _cell(fraction: float, significant: bool, shade: int) -> str:
+    if not significant or fraction <= 0:
         return tag("td")
-    return tag("td", escape(percent(share)), class_=f"s{level}")
+    return tag("td", escape(percent(fraction)), class_=f"s{shade}")
 
 
 def _images(reasons: PairExplanations, shape: tuple[int, int]) -> str:
     """One picture of each site, those that are farthest from the others first."""
-    parts, _ = reasons.by_site
-    order = np.argsort(-parts.sum(axis=1), kind="stable").tolist()
-    shown = [site for site in order if parts[site].any()][:_MOST_IMAGES]
+    contributions, _ = reasons.by_site
+    order = np.argsort(-contributions.sum(axis=1), kind="stable").tolist()
+    shown = [site for site in order if contributions[site].any()][:_MAX_IMAGES]
     items = []
     for site in shown:
-        sentence = where_sentence(where_numbers(parts[site], shape), shape[0] * shape[1])
-        said = f"{reasons.view.names[site]}. {sentence}"
+        sentence = where_sentence(where_numbers(contributions[site], shape), shape[0] * shape[1])
+        alternative_text = f"{reasons.view.names[site]}. {sentence}"
         items.append(
             tag(
                 "li",
-                image(parts[site], shape, said),
+                image(contributions[site], shape, alternative_text),
                 tag("span", escape_name(reasons.view.names[site])),
             )
         )

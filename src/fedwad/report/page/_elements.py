@@ -44,15 +44,15 @@ def term_paragraphs(rows: Iterable[tuple[str, str]], class_: str | None = "three
     return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_=class_)
 
 
-def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
-    """A table whose cells are HTML; the first `names` columns hold words, the others numbers."""
+def table(head: list[str], rows: list[list[str]], caption: str, text_columns: int = 1) -> str:
+    """A table; rows are HTML already. The first `text_columns` hold words, the others numbers."""
     header = tag("tr", *(tag("th", escape(text), scope="col") for text in head))
     body = "".join(
         tag(
             "tr",
             tag("th", row[0], scope="row"),
             *(
-                tag("td", cell, class_=None if k < names else "n")
+                tag("td", cell, class_=None if k < text_columns else "n")
                 for k, cell in enumerate(row[1:], 1)
             ),
         )
@@ -67,7 +67,7 @@ def scrolling(content: str, class_: str = "") -> str:
 
 
 def collapsible(key: str, title: str, content: str) -> str:
-    """Content behind a switch without script; print always shows it."""
+    """Content behind a switch that needs no script; in print it always shows."""
     switch = f'<input type="checkbox" id="fold-{escape(key)}">'
     label = tag("label", escape(title), for_=f"fold-{key}")
     return tag("div", switch, label, tag("div", content, class_="content"), class_=f"fold {key}")

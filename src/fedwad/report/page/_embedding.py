@@ -25,8 +25,8 @@ from fedwad.report.page._text import escape, escape_name, tag
 __all__ = ["embedding_lead", "embedding_sections", "embedding_title"]
 
 _MARGIN = 16.0
-_MAX_NAMED = 40  # sites up to which names are written
-_MAX_MISSING = 50  # missing sites that are listed
+_MAX_NAMED = 40  # sites up to which the map has names
+_MAX_MISSING = 50  # missing sites that the page lists
 _HOW_TO_READ = (
     (
         "A point",
@@ -35,13 +35,13 @@ _HOW_TO_READ = (
     ),
     (
         "The plane",
-        "shows the two directions in which sites differ most. Sites that differ in others may lie"
-        " on top of each other here, and still be in different clusters.",
+        "shows the two directions in which sites differ most. Sites that differ in other directions"
+        " may lie on top of each other here, and still be in different clusters.",
     ),
     (
-        "Approximate",
-        "are the distances between points; they serve to find similar sites. For a pair that"
-        " matters, ask for its distance, which comes with a certified interval.",
+        "Distances",
+        "between points are approximate; they serve to find similar sites. For a pair that matters,"
+        " ask for its distance, which comes with a certified interval.",
     ),
 )
 
@@ -97,8 +97,8 @@ def _missing(result: EmbeddingResult) -> str:
 def _map(result: EmbeddingResult, labels: NDArray[np.int64]) -> str:
     points = plane(result)
     caption = (
-        f"Each point is a site. The plane holds {result.on_two_axes:.0%} of the variance between"
-        " sites, and a distance in it is at most that of the points."
+        f"Each point is a site. The plane shows {result.on_two_axes:.0%} of the variance between"
+        " sites. A distance in the plane is at most the distance between the points themselves."
     )
     figure = draw_both_widths(lambda width: _draw(result, points, labels, width, caption))
     return tag("figure", figure, tag("figcaption", escape(caption)), class_="chart")
@@ -132,31 +132,33 @@ def _draw(
 def _names(result: EmbeddingResult, drawn: PointMap) -> str:
     """The names that fit without overlaps."""
     texts = [
-        tag("text", escape(text), x=at.x, y=at.y, dy="0.35em", text_anchor=at.anchor)
-        for text, at in place_names(result.sites, drawn.dots, drawn.label_area)
-        if at is not None
+        tag("text", escape(text), x=label.x, y=label.y, dy="0.35em", text_anchor=label.anchor)
+        for text, label in place_names(result.sites, drawn.dots, drawn.label_area)
+        if label is not None
     ]
     return tag("g", *texts, class_="axis")
 
 
 def _clusters(result: EmbeddingResult, labels: NDArray[np.int64]) -> str:
     groups = describe_clusters(result.embedding, labels, result.sites)
-    numbers = {label: k for k, label in enumerate(np.unique(labels).tolist())}
+    colours = {
+        label: k % len(CLUSTER_COLOURS) for k, label in enumerate(np.unique(labels).tolist())
+    }
     rows = [
         [
             tag(
                 "b",
-                str(one.label + 1),
-                class_=f"c{numbers[one.label] % len(CLUSTER_COLOURS)}",
+                str(group.label + 1),
+                class_=f"c{colours[group.label]}",
                 style="color:var(--c)",
             ),
-            str(one.size),
-            escape_name(one.central),
-            f"{one.radius:.4g}",
-            "" if one.nearest is None else str(one.nearest + 1),
-            "" if one.nearest is None else f"{one.distance:.4g}",
+            str(group.size),
+            escape_name(group.central),
+            f"{group.radius:.4g}",
+            "" if group.nearest is None else str(group.nearest + 1),
+            "" if group.nearest is None else f"{group.distance:.4g}",
         ]
-        for one in groups
+        for group in groups
     ]
     head = ["cluster", "sites", "most central site", "radius", "nearest cluster", "distance"]
     return scrolling(table(head, rows, "Clusters, the largest first"))

@@ -47,7 +47,7 @@ def draw_both_widths(draw: Callable[[int], str]) -> str:
 
 
 def marker_path(cluster: int) -> str:
-    """The outline of the marker of a cluster, given by its number from 0."""
+    """The outline of the marker of a cluster, given by its index from 0."""
     return _SHAPES[cluster % len(_SHAPES)]
 
 
@@ -60,7 +60,7 @@ def marker(cluster: int, **attributes: object) -> str:
 def label_column(
     names: Sequence[str], width: int, gap: float, font_size: float = FONT_SIZE
 ) -> tuple[list[str], float]:
-    """Names as short as a figure of this width needs them, and the pixels that they take."""
+    """Names, shortened for a figure of this width, and the pixels that they and the gap take."""
     texts = [shorten(name, 22 if width > 400 else 15) for name in names]
     return texts, min(max(text_width(text, font_size) for text in texts) + gap, 0.45 * width)
 
@@ -139,14 +139,21 @@ class PointMap:
 
     @classmethod
     def of(
-        cls, points: Floats, width: int, margin: float, min_share: float, max_share: float
+        cls, points: Floats, width: int, margin: float, min_aspect: float, max_aspect: float
     ) -> PointMap:
-        """A map whose points are `min_share` to `max_share` of the width high."""
+        """A map whose points take `min_aspect` to `max_aspect` times the width in height."""
         low, high = points.min(axis=0), points.max(axis=0)
         inside = width - 2 * margin
-        scale, up = scale_to_fit(high - low, inside, min_share * width, max_share * width)
-        dots = (points - (low + high) / 2) * [scale, -scale] + [width / 2, margin + up / 2]
-        return cls(np.asarray(dots), width, up + 2 * margin + _SCALE_HEIGHT, margin, scale)
+        scale, inside_height = scale_to_fit(
+            high - low, inside, min_aspect * width, max_aspect * width
+        )
+        dots = (points - (low + high) / 2) * [scale, -scale] + [
+            width / 2,
+            margin + inside_height / 2,
+        ]
+        return cls(
+            np.asarray(dots), width, inside_height + 2 * margin + _SCALE_HEIGHT, margin, scale
+        )
 
     @property
     def label_area(self) -> tuple[float, float]:

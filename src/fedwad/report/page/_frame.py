@@ -1,4 +1,4 @@
-"""The frame of every report: one file with its style, script, sections and origin."""
+"""The frame of every page: one file with its style, script, sections and origin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Section", "write_page"]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a heading, and HTML in which all user text is already escaped.
+    """A part of a page: a heading, and HTML in which all texts of users are escaped already.
 
     On wide screens, neighbouring sections with a `side` form two columns.
     """
@@ -53,7 +53,7 @@ def write_page(
     command : the command that made the page
     when : the date on the page; by default now
     """
-    script = _part("script.js")
+    script = _read("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The browser enforces this: nothing is fetched, and only our script runs.
     policy = (
@@ -71,7 +71,7 @@ def write_page(
 <link rel="icon" href="data:,">
 <title>{escape(title)}</title>
 <style>
-{_part("style.css")}
+{_read("style.css")}
 {colour_css()}
 </style>
 </head>
@@ -94,28 +94,29 @@ def write_page(
     write_atomically(path, page)
 
 
-def _part(file: str) -> str:
+def _read(file: str) -> str:
     return Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
 def _body(sections: Sequence[Section]) -> str:
-    blocks = []
-    for sided, group in groupby(sections, key=lambda section: section.side is not None):
+    """All sections; neighbours with a side share two columns."""
+    parts = []
+    for has_side, group in groupby(sections, key=lambda section: section.side is not None):
         members = list(group)
-        if not sided:
-            blocks += [_section(section) for section in members]
+        if not has_side:
+            parts += [_section(section) for section in members]
             continue
         columns = [
             [section for section in members if section.side == side] for side in ("left", "right")
         ]
-        blocks.append(
+        parts.append(
             tag(
                 "div",
                 *(tag("div", "\n".join(map(_section, column))) for column in columns),
                 class_="columns",
             )
         )
-    return "\n".join(blocks)
+    return "\n".join(parts)
 
 
 def _section(section: Section) -> str:
@@ -125,7 +126,7 @@ def _section(section: Section) -> str:
 def _origin(command: str | None, when: datetime | None) -> str:
     from fedwad import __version__
 
-    moment = f"{datetime.now(UTC) if when is None else when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    date = f"{datetime.now(UTC) if when is None else when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     versions = f"fedwad {__version__}, numpy {np.__version__}, Python {platform.python_version()}"
-    made = tag("p", f"Made on {escape(moment)} by {escape(versions)}.")
-    return made + (tag("p", "The command: ", tag("code", escape(command))) if command else "")
+    origin = tag("p", f"Made on {escape(date)} by {escape(versions)}.")
+    return origin + (tag("p", "The command: ", tag("code", escape(command))) if command else "")

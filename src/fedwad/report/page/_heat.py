@@ -21,39 +21,42 @@ from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["heat_data", "heat_map"]
 
-_NAMED = 80  # sites up to which every row and column has a name
-_FEW = 5  # sites up to which numbers fit into the cells of a phone
-_NUMBERED = 14  # sites up to which every cell shows its number
-_SPACED = 40  # sites up to which there is a gap between cells
-_BESIDE = 26  # sites up to which the readout is beside the map, not above it
+_MAX_NAMED = 80  # sites up to which every row and column has a name
+_MAX_NUMBERED_ON_PHONE = 5  # sites up to which numbers fit into the cells on a phone
+_MAX_NUMBERED = 14  # sites up to which every cell shows its number
+_MAX_SPACED = 40  # sites up to which there is a gap between cells
+_MAX_BESIDE = 26  # sites up to which the readout is beside the map, not above it
 
 
 def heat_map(view: MatrixView) -> str:
     """The figure: the chosen pair, a ruler of colours, and the cells with their names."""
     size = view.size
-    layout = "beside" if size <= _BESIDE else "above"
-    names = "named" if size <= _NAMED else "unnamed"
+    layout = "beside" if size <= _MAX_BESIDE else "above"
+    names = "named" if size <= _MAX_NAMED else "unnamed"
     characters = min(max(len(text) for text in view.names), 24)
     return tag(
         "figure",
         readout(view),
-        _scroller(view),
-        tag("div", *_steps(), class_="steps"),
-        class_=f"heat {layout} {names}" + (" few" if size <= _FEW else ""),
+        _plot(view),
+        tag("div", *_arrow_buttons(), class_="steps"),
+        class_=f"heat {layout} {names}" + (" few" if size <= _MAX_NUMBERED_ON_PHONE else ""),
         id="heat",
         style=f"--n:{size};--characters:{characters}",
     )
 
 
 def heat_data(view: MatrixView) -> dict[str, object]:
-    """The numbers for the script: integers in units of the last digit, row by row of i < j."""
+    """The numbers for the script: for each pair i < j, integers in units of the last digit.
+
+    "sure" is the word for the intervals, and "span" the range of the axis.
+    """
     digits, pairs = view.digits, view.pairs
     (low, high), (down, up) = view.bounds, outward_rounding(not view.shows_populations)
-    index_of = {int(site): index for index, site in enumerate(view.tree.order)}
+    position = {int(site): index for index, site in enumerate(view.tree.order)}
     return {
         "names": list(view.names),
         "order": view.tree.order.tolist(),
-        "start": [index_of[site] for site in view.farthest_pair],
+        "start": [position[site] for site in view.farthest_pair],
         "decimals": digits.decimals,
         "suffix": digits.suffix,
         "value": digits.to_integers(view.value[pairs]),
@@ -66,25 +69,25 @@ def heat_data(view: MatrixView) -> dict[str, object]:
     }
 
 
-def _steps() -> list[str]:
+def _arrow_buttons() -> list[str]:
     """Buttons for touch screens, on which small cells are hard to hit."""
-    ways = [("left", "←", "0 -1"), ("up", "↑", "-1 0")]
-    ways += [("down", "↓", "1 0"), ("right", "→", "0 1")]
+    directions = [("left", "←", "0 -1"), ("up", "↑", "-1 0")]
+    directions += [("down", "↓", "1 0"), ("right", "→", "0 1")]
     return [
-        tag("button", sign, type="button", data_step=step, aria_label=f"One cell {way}")
-        for way, sign, step in ways
+        tag("button", arrow, type="button", data_step=step, aria_label=f"One cell {direction}")
+        for direction, arrow, step in directions
     ]
 
 
-def _scroller(view: MatrixView) -> str:
+def _plot(view: MatrixView) -> str:
+    """The cells with names on both sides, or cluster labels if there are many sites."""
     size, order = view.size, view.tree.order
-    if size <= _NAMED:
+    if size <= _MAX_NAMED:
         labels = [
             tag("span", escape_name(view.names[site]), title=view.names[site]) for site in order
         ]
-        down, across = "".join(labels), "".join(labels)
     else:
-        down = across = "".join(_block_name(view, *block) for block in view.cluster_runs())
+        labels = [_cluster_label(view, *run) for run in view.cluster_runs()]
     cells = tag(
         "div",
         _cells(view),
@@ -99,49 +102,50 @@ def _scroller(view: MatrixView) -> str:
     )
     inner = tag(
         "div",
-        tag("div", across, class_="across", aria_hidden="true"),
-        tag("div", down, class_="down", aria_hidden="true"),
+        tag("div", *labels, class_="across", aria_hidden="true"),
+        tag("div", *labels, class_="down", aria_hidden="true"),
         cells,
         class_="plot",
     )
     return tag("div", inner, class_="scroller")
 
 
-def _block_name(view: MatrixView, label: int, start: int, count: int) -> str:
-    """A cluster's marker and number at the middle of its block, where names would not fit."""
+def _cluster_label(view: MatrixView, number: int, start: int, count: int) -> str:
+    """A cluster's marker and number at the middle of its sites, whose names would not fit."""
     site = int(view.tree.order[start])
     marker = tag("svg", tag("path", d=marker_path(view.cluster_index(site))), viewBox="-7 -7 14 14")
-    place = f"--at:{start / view.size:.4f};--share:{count / view.size:.4f}"
+    style = f"--at:{start / view.size:.4f};--share:{count / view.size:.4f}"
     return tag(
-        "span", marker, str(label or ""), class_=f"block {view.css_class(site)}", style=place
+        "span", marker, str(number or ""), class_=f"block {view.css_class(site)}", style=style
     )
 
 
 def _cells(view: MatrixView) -> str:
     size, order = view.size, view.tree.order
-    gap = 0.035 if size <= _SPACED else 0.0
+    gap = 0.035 if size <= _MAX_SPACED else 0.0
     ordered = view.value[np.ix_(order, order)]
-    shaded = view.colour_values[np.ix_(order, order)]
-    levels = shade_index(
-        np.where(np.isfinite(shaded), shaded, view.colour_range[1]), *view.colour_range
+    colour_values = view.colour_values[np.ix_(order, order)]
+    shades = shade_index(
+        np.where(np.isfinite(colour_values), colour_values, view.colour_range[1]),
+        *view.colour_range,
     )
     # An attribute, not a style rule: rules for descendants do not apply to the copy of <use>.
     edges, dense = (None, None) if gap else ("crispEdges", "dense")
     half = tag(
         "g",
-        *_shade_paths(levels, np.isfinite(ordered), gap),
+        *_shade_paths(shades, np.isfinite(ordered), gap),
         id="half",
         class_=dense,
         shape_rendering=edges,
     )
-    # swaps x and y: the matrix is symmetric
+    # The matrix is symmetric, so the other half is a copy with x and y exchanged.
     other_half = '<use href="#half" transform="matrix(0 1 1 0 0 0)"></use>'
-    own = "".join(_own(view, int(site), k, gap) for k, site in enumerate(order))
+    diagonal = "".join(_diagonal_cell(view, int(site), k, gap) for k, site in enumerate(order))
     frames = "".join(
         tag("rect", x=start, y=start, width=count, height=count, class_="block")
         for _, start, count in view.cluster_runs()
     )
-    numbers = _numbers(view, ordered, levels) if size <= _NUMBERED else ""
+    numbers = _numbers(view, ordered, shades) if size <= _MAX_NUMBERED else ""
     cursor = tag(
         "g", *(tag("rect", class_=part) for part in ("row", "column", "cell")), id="cursor"
     )
@@ -149,7 +153,7 @@ def _cells(view: MatrixView) -> str:
         "svg",
         half,
         other_half,
-        own,
+        diagonal,
         frames,
         numbers,
         cursor,
@@ -158,46 +162,49 @@ def _cells(view: MatrixView) -> str:
     )
 
 
-def _own(view: MatrixView, site: int, place: int, gap: float) -> str:
-    """A site's diagonal cell: the marker of its cluster, or filled if cells are small."""
-    paint = f"own {view.css_class(site)}"
+def _diagonal_cell(view: MatrixView, site: int, position: int, gap: float) -> str:
+    """A site's diagonal cell: the marker of its cluster, or filled if there are no gaps."""
+    classes = f"own {view.css_class(site)}"
     if gap and view.clusters is not None:
-        turn = f"translate({place + 0.5} {place + 0.5}) scale(.036)"
-        return tag("path", d=marker_path(view.cluster_index(site)), transform=turn, class_=paint)
+        at_centre = f"translate({position + 0.5} {position + 0.5}) scale(.036)"
+        outline = marker_path(view.cluster_index(site))
+        return tag("path", d=outline, transform=at_centre, class_=classes)
     return tag(
         "rect",
-        x=place + gap,
-        y=place + gap,
+        x=position + gap,
+        y=position + gap,
         width=1 - 2 * gap,
         height=1 - 2 * gap,
-        class_=paint,
+        class_=classes,
         shape_rendering=None if gap else "crispEdges",
     )
 
 
 def _shade_paths(
-    levels: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float
+    shades: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float
 ) -> list[str]:
-    """One path per shade for the cells above the diagonal; without gaps, runs in a row become one
-    bar."""
+    """One path per shade for the cells above the diagonal.
+
+    Without gaps, neighbours of one shade in a row become one bar.
+    """
     paths: dict[str, list[str]] = {}
-    size = len(levels)
+    size = len(shades)
     for row in range(size):
         column = row + 1
         while column < size:
-            shade, start = (levels[row, column], known[row, column]), column
+            colour, start = (shades[row, column], known[row, column]), column
             column += 1
-            while not gap and column < size and (levels[row, column], known[row, column]) == shade:
+            while not gap and column < size and (shades[row, column], known[row, column]) == colour:
                 column += 1
             bar = f"M{start} {row}h{column - start}v1h{start - column}z"
             if gap:
                 side = 1 - 2 * gap
                 bar = f"M{start + gap:.3f} {row + gap:.3f}h{side:.3f}v{side:.3f}h{-side:.3f}z"
-            paths.setdefault(f"l{shade[0]}" if shade[1] else "unknown", []).append(bar)
-    return [tag("path", d="".join(bars), class_=shade) for shade, bars in sorted(paths.items())]
+            paths.setdefault(f"l{colour[0]}" if colour[1] else "unknown", []).append(bar)
+    return [tag("path", d="".join(bars), class_=name) for name, bars in sorted(paths.items())]
 
 
-def _numbers(view: MatrixView, ordered: Floats, levels: Ints) -> str:
+def _numbers(view: MatrixView, ordered: Floats, shades: Ints) -> str:
     digits, size = view.digits, view.size
     if digits.suffix:
         return ""  # a power of ten in every cell would be clutter; the readout shows it
@@ -208,7 +215,7 @@ def _numbers(view: MatrixView, ordered: Floats, levels: Ints) -> str:
             escape(digits.text(float(ordered[i, j]))),
             x=j + 0.5,
             y=i + 0.5,
-            class_=f"t{levels[i, j]}",
+            class_=f"t{shades[i, j]}",
         )
         for i in range(size)
         for j in range(size)

@@ -22,30 +22,33 @@ def heterogeneity_figure(view: MatrixView) -> str:
     sentences = paragraph(heterogeneity_sentences(view.matrix, bold_name))
     if view.size < 3:
         return sentences
-    found = view.matrix.eccentricity
-    order = np.argsort(-found.value, kind="stable")[:_MAX_SITES].tolist()
+    eccentricity = view.matrix.eccentricity
+    order = np.argsort(-eccentricity.value, kind="stable")[:_MAX_SITES].tolist()
     caption = (
         "Mean squared distance between the population of a site and those of the others, with two"
         " standard errors. The dashed line is the mean over all sites."
     )
-    if len(found.sites) > _MAX_SITES:
+    if len(eccentricity.sites) > _MAX_SITES:
         caption += f" The {_MAX_SITES} sites that are farthest from the rest are shown."
-    figure = draw_both_widths(lambda width: _draw(view, found, order, width))
+    figure = draw_both_widths(lambda width: _draw(view, eccentricity, order, width))
     return sentences + tag("figure", figure, tag("figcaption", escape(caption)), class_="health")
 
 
-def _draw(view: MatrixView, found: Eccentricity, order: list[int], width: int) -> str:
+def _draw(view: MatrixView, eccentricity: Eccentricity, order: list[int], width: int) -> str:
     texts, left = label_column([view.names[site] for site in order], width, 20)
-    low, high = found.value - 2 * found.error, found.value + 2 * found.error
+    low, high = (
+        eccentricity.value - 2 * eccentricity.error,
+        eccentricity.value + 2 * eccentricity.error,
+    )
     axis = HorizontalAxis(left, width - left - 16, min(0.0, float(low.min())), float(high.max()))
     bottom = _AXIS_HEIGHT + _ROW_HEIGHT * len(order)
-    mean = axis.x(float(found.value.mean()))
+    mean = axis.x(float(eccentricity.value.mean()))
     lines = [tag("path", d=f"M{mean:.1f} {_AXIS_HEIGHT:.0f}V{bottom:.0f}", class_="mark")]
-    odd = set(found.odd)
+    odd = set(eccentricity.odd)
     for row, site in enumerate(order):
         y = _AXIS_HEIGHT + _ROW_HEIGHT * (row + 0.5)
-        style = "paper" if found.sites[site] in odd else "ours"
-        x_low, x, x_high = (axis.x(float(part[site])) for part in (low, found.value, high))
+        style = "paper" if eccentricity.sites[site] in odd else "ours"
+        x_low, x, x_high = (axis.x(float(part[site])) for part in (low, eccentricity.value, high))
         lines.append(
             tag("text", escape(texts[row]), x=left - 12, y=y, dy="0.35em", text_anchor="end")
             + tag("path", d=f"M{x_low:.1f} {y:.1f}H{x_high:.1f}", class_=f"whisker {style}")

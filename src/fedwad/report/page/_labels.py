@@ -15,11 +15,11 @@ from fedwad.report.page._text import shorten, text_width
 __all__ = ["Label", "place_labels", "place_names"]
 
 _GAP = 9.0  # pixels from a dot's centre to its name
-_CLEAR = 6.0  # pixels around a dot that no name may cover
+_CLEARANCE = 6.0  # pixels around a dot that no name may cover
 _MAX_CHARACTERS = 22
 
 Anchor = Literal["start", "middle", "end"]
-#: Steps right and down from a dot, in gaps, and which end of the name is there.
+#: Steps right and down from a dot, in units of the gap, and which end of the name is there.
 _DIRECTIONS: tuple[tuple[float, float, Anchor], ...] = (
     (1.0, 0.0, "start"),
     (-1.0, 0.0, "end"),
@@ -34,7 +34,7 @@ _DIRECTIONS: tuple[tuple[float, float, Anchor], ...] = (
 
 @dataclass(frozen=True)
 class Label:
-    """The position of a name: its anchor point at half its height, and which end is anchored."""
+    """The position of a name: a point at half its height, and which part of the name is there."""
 
     x: float
     y: float
@@ -50,7 +50,7 @@ def place_names(
     area: tuple[float, float],
     lines: Sequence[tuple[int, int]] = (),
 ) -> list[tuple[str, Label | None]]:
-    """The shortened name of each dot, and its label or None, as `place_labels` finds it."""
+    """The shortened name of each dot, and its position, or None if there is no room."""
     texts = [shorten(name, _MAX_CHARACTERS) for name in names]
     widths = [text_width(text, FONT_SIZE) for text in texts]
     return [*zip(texts, place_labels(dots, widths, FONT_SIZE + 2, area, lines), strict=True)]
@@ -68,7 +68,9 @@ def place_labels(
     Names stay within `area`, its width and height. Positions that no line between dots crosses are
     preferred. Dots with many neighbours come first, because they have few free positions.
     """
-    taken: list[Box] = [(x - _CLEAR, y - _CLEAR, x + _CLEAR, y + _CLEAR) for x, y in dots.tolist()]
+    taken: list[Box] = [
+        (x - _CLEARANCE, y - _CLEARANCE, x + _CLEARANCE, y + _CLEARANCE) for x, y in dots.tolist()
+    ]
     labels: list[Label | None] = [None] * len(dots)
     neighbours = ((abs(dots[:, None] - dots[None]) < 4 * height).all(axis=2)).sum(axis=1)
     line_points = _points_on_lines(dots, lines)
@@ -86,6 +88,7 @@ def place_labels(
 
 
 def _candidates(dot: Floats, height: float) -> list[Label]:
+    """The eight positions beside a dot, the best first."""
     x, y = map(float, dot)
     return [
         Label(
@@ -97,8 +100,8 @@ def _candidates(dot: Floats, height: float) -> list[Label]:
 
 def _points_on_lines(dots: Floats, lines: Sequence[tuple[int, int]]) -> Floats:
     """Points on the lines, close enough that no name fits between two of them."""
-    share = np.linspace(0, 1, 60)[:, None]
-    points = [(1 - share) * dots[i] + share * dots[j] for i, j in lines]
+    fraction = np.linspace(0, 1, 60)[:, None]
+    points = [(1 - fraction) * dots[i] + fraction * dots[j] for i, j in lines]
     return np.vstack(points) if points else np.zeros((0, 2))
 
 

@@ -13,13 +13,19 @@ __all__ = ["Branch", "Tree", "build_tree", "embed_in_plane", "median_map_error"]
 
 Ints = NDArray[np.int64]
 
-_FAR = 4.0  # offset between clusters, in units of the largest distance
-_STEPS = 100  # SMACOF iterations; a picture needs no more
+_CLUSTER_OFFSET = 4.0  # added to distances between clusters, in units of the largest distance
+_ITERATIONS = 100  # of SMACOF; a picture needs no more
 
 
 @dataclass(frozen=True)
 class Branch:
-    """Two joined groups: their positions on the axis, their heights, and the height of the join."""
+    """A join of two groups of sites in the dendrogram.
+
+    positions : places of both groups along the leaves, counted from 0
+    heights : distances at which both groups were joined themselves; 0 for a single site
+    height : distance at which the two groups join
+    members : indices of the sites of both groups
+    """
 
     positions: tuple[float, float]
     heights: tuple[float, float]
@@ -36,11 +42,11 @@ class Tree:
 
 
 def build_tree(value: Floats, clusters: Ints | None = None) -> Tree:
-    """Average linkage with SciPy's optimal leaf ordering.
+    """The dendrogram of sites, by average linkage with SciPy's optimal leaf ordering.
 
-    With clusters, cross-cluster distances get a constant offset larger than any distance, so
-    clusters merge internally first. The offset is subtracted from the drawn heights. A branch is
-    drawn no lower than the branches it joins.
+    `value` has the distances (N, N). If there are clusters, the sites of a cluster join first: a
+    constant that is larger than all distances is added to those between clusters. It is subtracted
+    again from the heights of the branches. A branch is at least as high as those it joins.
     """
     size = len(value)
     if size < 2:
@@ -48,34 +54,36 @@ def build_tree(value: Floats, clusters: Ints | None = None) -> Tree:
     from scipy.cluster.hierarchy import linkage, optimal_leaf_ordering, to_tree
     from scipy.spatial.distance import squareform
 
-    distance, unit = _known(value)
+    distance, unit = _scale_and_complete(value)
     if clusters is not None:
-        distance = distance + _FAR * (clusters[:, None] != clusters[None, :])
+        distance = distance + _CLUSTER_OFFSET * (clusters[:, None] != clusters[None, :])
     flat = squareform(distance, checks=False)
     merges = optimal_leaf_ordering(linkage(flat, "average"), flat)
     root, nodes = to_tree(merges, rd=True)
     order = np.array(root.pre_order(), dtype=np.int64)
-    place = dict(zip(order.tolist(), map(float, range(size)), strict=True))
-    height = dict.fromkeys(place, 0.0)
+    positions = dict(zip(order.tolist(), map(float, range(size)), strict=True))
+    heights = dict.fromkeys(positions, 0.0)
     branches = []
     for (left, right, *_), node in zip(merges, nodes[size:], strict=True):
         # Distances are at most one, so only a merge across clusters reaches the offset.
-        level = unit * (node.dist - (_FAR if node.dist >= _FAR else 0.0))
-        top = max(level, height[left], height[right])
-        place[node.id], height[node.id] = (place[left] + place[right]) / 2, top
-        joined = (place[left], place[right]), (height[left], height[right])
-        branches.append(Branch(*joined, top, tuple(node.pre_order())))
+        offset = _CLUSTER_OFFSET if node.dist >= _CLUSTER_OFFSET else 0.0
+        height = max(unit * (node.dist - offset), heights[left], heights[right])
+        both_positions = positions[left], positions[right]
+        branches.append(
+            Branch(both_positions, (heights[left], heights[right]), height, tuple(node.pre_order()))
+        )
+        positions[node.id], heights[node.id] = sum(both_positions) / 2, height
     return Tree(order, tuple(branches))
 
 
-def _known(value: Floats) -> tuple[Floats, float]:
+def _scale_and_complete(value: Floats) -> tuple[Floats, float]:
     """Distances divided by the largest, and the largest; unknown distances become the largest."""
     finite = np.isfinite(value)
-    unit = float(value[finite].max(initial=0.0)) or 1.0
-    known = np.where(finite, value, unit) / unit
-    known = np.maximum((known + known.T) / 2, 0.0)
-    np.fill_diagonal(known, 0.0)
-    return np.asarray(known), unit
+    largest = float(value[finite].max(initial=0.0)) or 1.0
+    scaled = np.where(finite, value, largest) / largest
+    scaled = np.maximum((scaled + scaled.T) / 2, 0.0)
+    np.fill_diagonal(scaled, 0.0)
+    return np.asarray(scaled), largest
 
 
 def embed_in_plane(value: Floats) -> Floats:
@@ -85,7 +93,7 @@ def embed_in_plane(value: Floats) -> Floats:
     J = I - 11'/N. The axes are the principal directions of the result.
     """
     size = len(value)
-    distance, unit = _known(value)
+    distance, unit = _scale_and_complete(value)
     if not distance.any():
         return np.zeros((size, 2))
     from scipy.linalg import eigh
@@ -96,7 +104,7 @@ def embed_in_plane(value: Floats) -> Floats:
     values, vectors = eigh(-centred / 2, subset_by_index=[size - 2, size - 1])
     start = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1]
     points, _ = smacof(
-        distance, init=start, n_init=1, max_iter=_STEPS, eps=1e-9, normalized_stress=False
+        distance, init=start, n_init=1, max_iter=_ITERATIONS, eps=1e-9, normalized_stress=False
     )
     points = points - points.mean(axis=0)
     turned = points @ np.linalg.svd(points, full_matrices=True)[2].T
@@ -105,13 +113,14 @@ def embed_in_plane(value: Floats) -> Floats:
 
 
 def median_map_error(points: Floats, value: Floats) -> float:
-    """The median over pairs of |distance on the map / value - 1|."""
+    """The median over pairs of |distance on the map / distance - 1|."""
     pairs = np.triu_indices(len(points), 1)
-    known = value[pairs]
-    usable = np.isfinite(known) & (known > 0)
+    distances = value[pairs]
+    usable = np.isfinite(distances) & (distances > 0)
     if not usable.any():
         return 0.0
     from scipy.spatial.distance import pdist
 
-    unit = float(known[usable].max())  # keeps squares of very small and large numbers in range
-    return float(np.median(np.abs(pdist(points / unit)[usable] / (known[usable] / unit) - 1)))
+    unit = float(distances[usable].max())  # keeps squares of very small and large numbers in range
+    on_map, true = pdist(points / unit)[usable], distances[usable] / unit
+    return float(np.median(np.abs(on_map / true - 1)))

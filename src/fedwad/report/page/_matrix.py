@@ -25,7 +25,7 @@ from fedwad.report.page._pairs import table_of_pairs
 from fedwad.report.page._text import clean, escape, escape_name, tag
 from fedwad.report.page._tree import tree_figure
 from fedwad.report.page._why import PairExplanations, why_data, why_pair
-from fedwad.report.sentences import compared_matrix, matrix_answer
+from fedwad.report.sentences import matrix_answer, what_was_compared
 from fedwad.report.why import why_sentences
 
 __all__ = ["matrix_data", "matrix_lead", "matrix_sections", "matrix_title"]
@@ -50,18 +50,18 @@ def matrix_lead(view: MatrixView) -> str:
     """The answer in a few sentences."""
     verdict, *rest = matrix_answer(view.matrix, bold_name)
     if view.newcomer is not None:
-        found = view.matrix.placement(view.newcomer)
-        answer = paragraph([escape(clean(found.sentence))], "lead")
-        explained = paragraph([escape(clean(str(found.explanation)))])
-        return answer + explained + paragraph([verdict, *rest])
-    why = why_sentences(view.matrix, bold_name, escape)
-    return paragraph([verdict, *why], "lead") + (paragraph(rest) if rest else "")
+        placement = view.matrix.placement(view.newcomer)
+        answer = paragraph([escape(clean(placement.sentence))], "lead")
+        why = paragraph([escape(clean(str(placement.explanation)))])
+        return answer + why + paragraph([verdict, *rest])
+    reasons = why_sentences(view.matrix, bold_name, escape)
+    return paragraph([verdict, *reasons], "lead") + (paragraph(rest) if rest else "")
 
 
 def matrix_sections(view: MatrixView, reasons: PairExplanations | None) -> list[Section]:
     """All sections of the page, in order."""
     sections = opening(
-        compared_matrix(view.matrix, view.schema, bold_name),
+        what_was_compared(view.matrix, view.schema, bold_name),
         _steps(view),
         view.warnings,
     )
@@ -77,12 +77,12 @@ def matrix_sections(view: MatrixView, reasons: PairExplanations | None) -> list[
 def _steps(view: MatrixView) -> list[str]:
     """What to do next, in HTML."""
     if view.newcomer is not None:
-        found = view.matrix.placement(view.newcomer)
-        return [escape(clean(step)) for step in newcomer_next_steps(found)]
+        placement = view.matrix.placement(view.newcomer)
+        return [escape(clean(step)) for step in newcomer_next_steps(placement)]
     if view.size < 2:
         return []
-    clusters = 0 if view.clusters is None else len(set(map(int, view.clusters)))
-    return next_steps(view.matrix, view.schema, clusters, code)
+    n_clusters = None if view.clusters is None else len(view.cluster_labels)
+    return next_steps(view.matrix, view.schema, n_clusters, code)
 
 
 def _pictures(view: MatrixView, reasons: PairExplanations | None) -> list[Section]:
@@ -101,15 +101,15 @@ def _why(reasons: PairExplanations | None) -> list[Section]:
     if reasons is None:
         return []
     sections = [Section("Why this pair differs", why_pair(reasons))]
-    standing = distinctive_figure(reasons)
-    return [*sections, Section("Who stands out by what", standing)] if standing else sections
+    distinctive = distinctive_figure(reasons)
+    return [*sections, Section("Who stands out by what", distinctive)] if distinctive else sections
 
 
 def _details(view: MatrixView) -> list[Section]:
     """How it was made, what was sent, how to read it, and all numbers."""
     matrix = view.matrix
-    asked = view.size if view.newcomer is None else 1
-    sent = what_was_sent(matrix.traffic, asked, matrix.min_cell_size, matrix.covariance_types)
+    n_asked = view.size if view.newcomer is None else 1
+    sent = what_was_sent(matrix.traffic, n_asked, matrix.min_cell_size, matrix.covariance_types)
     sections = [
         Section("How to read it", how_to_read(matrix, view.shows_populations)),
         Section("What was sent", sent, "left"),
@@ -132,7 +132,7 @@ def _rounds(view: MatrixView) -> str:
         return ""
     curve = Curve("how far the supports moved", points, "ours")
     caption = "How far the supports moved in each round. Flat and low means converged."
-    return collapsible("shift", "Show the rounds", chart([curve], caption, zero=True))
+    return collapsible("shift", "Show the rounds", chart([curve], caption, from_zero=True))
 
 
 def _eigenvalues(view: MatrixView) -> str:
@@ -144,18 +144,21 @@ def _eigenvalues(view: MatrixView) -> str:
         return ""
     # The unit does not matter; in this one squares stay finite.
     unit = float(view.imputed.max()) or 1.0
-    found = suggest(view.imputed / unit, view.matrix.resolution / unit / unit)
-    number = found.k if view.matrix.may_have_groups else 1
+    suggestion = suggest(view.imputed / unit, view.matrix.resolution / unit / unit)
+    n_clusters = suggestion.k if view.matrix.may_have_groups else 1
     points = [
-        (k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)
+        (number, max(float(eigenvalue), 0.0))
+        for number, eigenvalue in enumerate(suggestion.eigenvalues, 1)
     ]
     caption = (
         "Eigenvalues of the similarity graph's Laplacian. Well separated clusters give one small"
-        f" eigenvalue each, then a gap. The largest gap suggests {pluralize(found.k, 'cluster')}"
-        + ("." if number == found.k else ", but no difference between sites is more than chance.")
+        " eigenvalue each, then a gap. The largest gap suggests"
+        f" {pluralize(suggestion.k, 'cluster')}"
     )
+    is_chance = n_clusters != suggestion.k
+    caption += ", but no difference between sites is more than chance." if is_chance else "."
     curve = Curve("eigenvalue", points, "ours")
-    figure = chart([curve, Mark(number + 0.5)], caption, "eigenvalue number", zero=True)
+    figure = chart([curve, Mark(n_clusters + 0.5)], caption, "eigenvalue number", from_zero=True)
     return collapsible("eigenvalues", "Show the eigenvalues behind the number of clusters", figure)
 
 
@@ -168,8 +171,8 @@ def _method(view: MatrixView) -> str:
     if len(matrix.history):
         rows.append(("rounds", rounds_text(matrix.history)))
     if matrix.class_covariance is not None:
-        full = matrix.class_covariance == "full"
-        spread = "root covariance" if full else "standard deviations"
+        is_full = matrix.class_covariance == "full"
+        spread = "root covariance" if is_full else "standard deviations"
         rows.append(("classes by", f"mean and {spread}"))
     rows.append(("seed", escape(matrix.seed)))
     return facts([*rows, *_bounds_width(view), *_errors(view)])
@@ -204,10 +207,10 @@ def _errors(view: MatrixView) -> list[tuple[str, str]]:
         usable = np.isfinite(estimate[view.pairs]) & np.isfinite(exact) & (exact > 0)
         if not usable.any():
             continue
-        ours, true = estimate[view.pairs][usable], exact[usable]
-        text = f"{float(np.mean(ours / true - 1)):+.1%} on average"
-        if len(true) > 2 and np.ptp(ours) > 0 and np.ptp(true) > 0:
-            text += f", rank correlation {float(spearmanr(ours, true).statistic):.3f}"
+        estimated, true = estimate[view.pairs][usable], exact[usable]
+        text = f"{float(np.mean(estimated / true - 1)):+.1%} on average"
+        if len(true) > 2 and np.ptp(estimated) > 0 and np.ptp(true) > 0:
+            text += f", rank correlation {float(spearmanr(estimated, true).statistic):.3f}"
         rows.append((label, text))
     return rows
 
@@ -216,17 +219,17 @@ def _clusters(view: MatrixView) -> str:
     """Each cluster with its members, the most central first, and its distance to the others."""
     assert view.clusters is not None  # noqa: S101
     items = []
-    for cluster, label in enumerate(view.cluster_labels):
+    for index, label in enumerate(view.cluster_labels):
         members, number = np.flatnonzero(view.clusters == label), view.cluster_number[label]
         inside = view.imputed[np.ix_(members, members)]
-        central = members[np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")]
-        names = ", ".join(escape_name(view.names[int(site)]) for site in central)
+        central_first = np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")
+        names = ", ".join(escape_name(view.names[int(site)]) for site in members[central_first])
         items.append(
             tag(
                 "li",
                 tag(
                     "p",
-                    marker(cluster, aria_hidden="true"),
+                    marker(index, aria_hidden="true"),
                     tag("b", f"Cluster {number}" if number else "A single site"),
                     f" · {escape(_extent(view, members))}",
                 ),
@@ -240,7 +243,7 @@ def _clusters(view: MatrixView) -> str:
 def _extent(view: MatrixView, members: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
     """Size of a cluster, mean distance inside, and distance to the nearest site outside.
 
-    A single site has only the last of them.
+    For a single site there is only the last.
     """
     digits, value = view.digits, view.imputed
     rest = np.setdiff1d(np.arange(view.size), members)

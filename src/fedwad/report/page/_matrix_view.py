@@ -31,7 +31,8 @@ __all__ = ["MatrixView"]
 class MatrixView:
     """One matrix, with its clusters, exact distances, schema and warnings as far as known.
 
-    `newcomer` is the site that the page is about, if it is about one.
+    `clusters` has an integer label for each site. `newcomer` is the site that the page is about, if
+    it is about one.
     """
 
     matrix: MatrixResult
@@ -51,7 +52,7 @@ class MatrixView:
         warnings: Sequence[str] = (),
         newcomer: str | None = None,
     ) -> MatrixView:
-        """Check that every site has a label and every pair an exact distance."""
+        """A view, after a check that clusters and exact distances have the shape of the matrix."""
         size = len(matrix.sites)
         if clusters is not None:
             clusters = np.asarray(clusters)
@@ -73,8 +74,9 @@ class MatrixView:
     @property
     def shows_populations(self) -> bool:
         """Whether the page shows distances between populations; some may be unknown."""
-        known = self.matrix.population_interval is not None and self.matrix.noise is not None
-        return known and bool(judged_sites(self.matrix))
+        matrix = self.matrix
+        has_errors = matrix.population_interval is not None and matrix.noise is not None
+        return has_errors and bool(judged_sites(matrix))
 
     @property
     def interval_name(self) -> str:
@@ -106,7 +108,7 @@ class MatrixView:
 
     @cached_property
     def imputed(self) -> Floats:
-        """The distances by which sites are placed: unknown ones are guessed from the samples."""
+        """The distances for maps, trees and clusters: unknown ones are guessed from the samples."""
         if not self.shows_populations or np.isfinite(self.value).all():
             return self.value
         usable = np.isfinite(self.value) & (self.sample_value > 0)
@@ -133,7 +135,7 @@ class MatrixView:
 
     @cached_property
     def noise(self) -> float | None:
-        """What two samples of one population are typically apart, if that is known."""
+        """The median over pairs of the noise level; None if it is unknown or not shown."""
         if not self.shows_populations or self.matrix.noise is None or self.size < 2:
             return None
         return float(np.nanmedian(np.asarray(self.matrix.noise, dtype=float)[self.pairs]))
@@ -144,7 +146,7 @@ class MatrixView:
         return pairs_that_differ(self.matrix)
 
     def interval(self, i: int, j: int) -> str:
-        """The interval of a pair in words."""
+        """The interval of a pair as text."""
         low, high = self.bounds
         ends = float(low[i, j]), float(high[i, j])
         return self.digits.interval(*ends, certified=not self.shows_populations)
@@ -161,25 +163,31 @@ class MatrixView:
 
     @cached_property
     def colour_range(self) -> tuple[float, float]:
-        """The range of the colours: least to greatest value; from zero if all values are nearly
-        equal. Where the noise is known, the range goes from zero to the noise at least, so that
-        chance alone does not fill it."""
-        known = self.value[self.pairs]
-        known = known[np.isfinite(known)]
-        if not len(known):
+        """The distances of the first and the last colour.
+
+        They are the smallest and the largest distance, or zero and the largest if all are nearly
+        equal. If the noise is known, the range goes from zero to at least the noise, so that chance
+        alone does not fill it.
+        """
+        finite = self.value[self.pairs]
+        finite = finite[np.isfinite(finite)]
+        if not len(finite):
             return 0.0, 1.0
+        smallest, largest = float(finite.min()), float(finite.max())
         if self.noise is not None:
-            return 0.0, max(float(known.max()), self.noise) or 1.0
-        least, most = float(known.min()), float(known.max())
-        return (least, most) if most - least > 0.02 * most else (0.0, most or 1.0)
+            return 0.0, max(largest, self.noise) or 1.0
+        is_varied = largest - smallest > 0.02 * largest
+        return (smallest, largest) if is_varied else (0.0, largest or 1.0)
 
     @cached_property
     def axis_range(self) -> tuple[float, float]:
-        """From the least lower bound to the greatest upper bound."""
-        low, high = (part[self.pairs] for part in self.bounds)
-        least = min(low[np.isfinite(low)].min(initial=self.colour_range[0]), self.colour_range[0])
-        most = max(high[np.isfinite(high)].max(initial=self.colour_range[1]), self.colour_range[1])
-        return float(least), float(most)
+        """From the smallest lower to the largest upper bound, and at least `colour_range`."""
+        lower, upper = (bound[self.pairs] for bound in self.bounds)
+        first, last = self.colour_range
+        return (
+            float(lower[np.isfinite(lower)].min(initial=first)),
+            float(upper[np.isfinite(upper)].max(initial=last)),
+        )
 
     @cached_property
     def ranking(self) -> Ints:
@@ -189,9 +197,9 @@ class MatrixView:
     @cached_property
     def nearest(self) -> Ints:
         """The nearest other site of each site."""
-        away = np.where(np.isfinite(self.value), self.value, np.inf)
-        np.fill_diagonal(away, np.inf)
-        return np.asarray(away.argmin(axis=1), dtype=np.int64)
+        distances = np.where(np.isfinite(self.value), self.value, np.inf)
+        np.fill_diagonal(distances, np.inf)
+        return np.asarray(distances.argmin(axis=1), dtype=np.int64)
 
     @cached_property
     def colour_values(self) -> Floats:
@@ -202,21 +210,19 @@ class MatrixView:
 
     @property
     def farthest_pair(self) -> tuple[int, int]:
-        """The pair that the page starts with: the farthest that is known."""
+        """The pair with the largest known distance, with which the page starts."""
         first, second = self.pairs
-        known = [
-            int(pair) for pair in self.ranking if np.isfinite(self.value[first[pair], second[pair]])
-        ]
-        pair = known[-1] if known else int(self.ranking[0])
+        finite = self.ranking[np.isfinite(self.value[self.pairs][self.ranking])]
+        pair = finite[-1] if len(finite) else self.ranking[0]
         return int(first[pair]), int(second[pair])
 
     def other_distances(self) -> dict[str, Floats]:
         """Distances to show beside ours, by label: the paper's and the exact ones."""
         others = {"the paper's estimate": self.matrix.fedwad, "exact": self.exact}
         return {
-            label: np.asarray(found, dtype=float)
-            for label, found in others.items()
-            if found is not None
+            label: np.asarray(distances, dtype=float)
+            for label, distances in others.items()
+            if distances is not None
         }
 
     @cached_property
@@ -230,7 +236,7 @@ class MatrixView:
         return {} if self.clusters is None else cluster_numbers(self.clusters.tolist())
 
     def cluster_index(self, site: int) -> int:
-        """The index of the site's cluster, which selects its colour and shape."""
+        """The index of the site's cluster, which selects the colour and shape of its marker."""
         return 0 if self.clusters is None else self.cluster_labels.index(int(self.clusters[site]))
 
     def css_class(self, site: int) -> str:
@@ -242,12 +248,12 @@ class MatrixView:
         )
 
     def cluster_runs(self) -> list[tuple[int, int, int]]:
-        """Runs of one cluster along the axis: its number, first place, number of sites."""
+        """Runs of sites of one cluster along the axis: cluster number, first position, length."""
         if self.clusters is None:
             return []
         labels = self.clusters[self.tree.order]
-        cuts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), self.size]
+        starts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), self.size]
         return [
             (self.cluster_number[int(labels[start])], start, stop - start)
-            for start, stop in pairwise(cuts)
+            for start, stop in pairwise(starts)
         ]

@@ -1,4 +1,4 @@
-"""The numbers: a table to read and a CSV file to download."""
+"""The numbers of all pairs: a table to read and a CSV file to download."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ __all__ = ["table_of_pairs"]
 _MAX_LISTED = 40  # sites up to which the table lists every pair
 _MAX_FOR_CSV = 300  # sites up to which the page holds the CSV file
 
-#: The text of a cell for the pair (i, j).
-CellText = Callable[[int, int], str]
+#: The text of a column of the table for the pair (i, j).
+PairText = Callable[[int, int], str]
 
 
 def table_of_pairs(view: MatrixView) -> str:
-    """Every pair, closest first, or the nearest of each of many sites; and all pairs as a file."""
+    """All pairs as a table, closest first, and as a file.
+
+    With many sites the table has only each site and its nearest, and there may be no file.
+    """
     size, count = view.size, len(view.pairs[0])
     if size <= _MAX_LISTED:
         pairs = [(int(view.pairs[0][k]), int(view.pairs[1][k])) for k in view.ranking]
-        second, caption = "site", "closest first"
+        second_title, caption = "site", "closest first"
         title = f"Show all {count} pairs" if count > 1 else "Show the pair"
     else:
         pairs = [(int(site), int(view.nearest[site])) for site in view.tree.order]
-        second, caption = "nearest", "each site and its nearest"
+        second_title, caption = "nearest", "each site and its nearest"
         title = f"Show the nearest of each of {size} sites"
     columns = _columns(view)
     rows = [
@@ -46,26 +49,26 @@ def table_of_pairs(view: MatrixView) -> str:
         ]
         for i, j in pairs
     ]
-    listed = table(["site", second, *columns], rows, f"Distances, {caption}", names=2)
-    return collapsible("pairs", title, listed) + _download(view)
+    numbers = table(["site", second_title, *columns], rows, f"Distances, {caption}", text_columns=2)
+    return collapsible("pairs", title, numbers) + _download(view)
 
 
-def _columns(view: MatrixView) -> dict[str, CellText]:
-    """The columns of numbers, by title."""
+def _columns(view: MatrixView) -> dict[str, PairText]:
+    """The columns of the table besides the sites, by title."""
     digits, matrix = view.digits, view.matrix
 
-    def number(distances: Floats) -> CellText:
+    def number(distances: Floats) -> PairText:
         return lambda i, j: digits.text(float(distances[i, j]))
 
     lower, upper = view.sample_bounds
-    columns: dict[str, CellText] = {}
+    columns: dict[str, PairText] = {}
     if view.shows_populations:
         columns["populations"] = number(view.value)
         columns[view.interval_name] = view.interval
         columns["chance alone"] = number(np.asarray(matrix.noise, dtype=float))
     if matrix.pvalue is not None:
         pvalue = matrix.pvalue
-        columns["p"] = lambda i, j: _pvalue(float(pvalue[i, j]))
+        columns["p-value"] = lambda i, j: _pvalue(float(pvalue[i, j]))
     columns["samples" if view.shows_populations else "value"] = number(view.sample_value)
     columns[view.sample_interval_name] = lambda i, j: digits.interval(
         float(lower[i, j]), float(upper[i, j])
@@ -88,8 +91,9 @@ def _pairs_csv(view: MatrixView) -> str:
     names = [_csv_name(text) for text in view.names]
     for i, j in zip(*view.pairs, strict=True):
         bounds = _csv_number(lower[i, j], ROUND_FLOOR), _csv_number(upper[i, j], ROUND_CEILING)
-        rest = (_csv_number(part[i, j]) for _, part in columns)
-        writer.writerow([names[i], names[j], _csv_number(view.sample_value[i, j]), *bounds, *rest])
+        further = (_csv_number(numbers[i, j]) for _, numbers in columns)
+        value = _csv_number(view.sample_value[i, j])
+        writer.writerow([names[i], names[j], value, *bounds, *further])
     return file.getvalue()
 
 
@@ -110,7 +114,7 @@ def _csv_number(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
     """Eight digits with the given rounding; empty for an unknown number."""
     if not math.isfinite(number):
         return "" if math.isnan(number) else "inf"
-    # Certificates hold up to this relative error.
+    # Certified bounds are exact up to this relative error; see `_digits`.
     slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(rounding, 0.0)
     exact = Decimal(float(number) + slack * abs(float(number)))
     return f"{float(Context(prec=8, rounding=rounding).create_decimal(exact)):.8g}"

@@ -15,7 +15,7 @@ from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["Line", "readout", "readout_lines"]
 
-# Without and with a difference by more than chance; the script has the same words.
+# If there is no difference by more than chance, and if there is; the script has the same words.
 _VERDICTS = ("no evidence of a difference", "different by more than chance")
 
 
@@ -64,7 +64,7 @@ def readout_lines(view: MatrixView) -> list[Line]:
 
 
 def readout(view: MatrixView) -> str:
-    """The farthest pair, until the script shows another."""
+    """The numbers of the farthest pair, until the script shows another."""
     i, j = view.farthest_pair
     digits, (low, high) = view.digits, view.bounds
     value, lower, upper = float(view.value[i, j]), float(low[i, j]), float(high[i, j])
@@ -102,16 +102,18 @@ def readout(view: MatrixView) -> str:
 
 
 def _colour_scale(view: MatrixView, value: float, lower: float, upper: float) -> str:
-    """The colour scale from the least lower to the greatest upper bound, with the chosen interval
-    above it, and the noise as a mark upon it."""
+    """The colour scale, with the interval of the chosen pair above it and a mark at the noise.
+
+    It extends over `view.axis_range`.
+    """
     low, high = view.axis_range
     width = (high - low) or 1.0
 
     def position(number: float) -> float:
         return 100 * min(max((number - low) / width, 0.0), 1.0) if math.isfinite(number) else 100.0
 
-    least, most = view.colour_range
-    start, stop = position(least), position(most)
+    nearest, farthest = view.colour_range
+    start, stop = position(nearest), position(farthest)
     shades = "".join(
         tag("rect", x=k, y=0, width=1.02, height=1, class_=f"l{k}") for k in range(N_SHADES)
     )
@@ -123,8 +125,8 @@ def _colour_scale(view: MatrixView, value: float, lower: float, upper: float) ->
     # room.
     short = stop - start < 38
     ends = (
-        (start, digits.text(least), "similar", "before" if short and start > 18 else "after"),
-        (stop, digits.text(most), "far apart", "after" if short and stop < 82 else "before"),
+        (start, digits.text(nearest), "similar", "before" if short and start > 18 else "after"),
+        (stop, digits.text(farthest), "far apart", "after" if short and stop < 82 else "before"),
     )
     labels = "".join(
         tag(
@@ -146,7 +148,9 @@ def _colour_scale(view: MatrixView, value: float, lower: float, upper: float) ->
         labels,
         class_="ruler" if view.noise is None else "ruler with-noise",
         role="img",
-        aria_label=f"Colours from {digits.text(least)}, similar, to {digits.text(most)}, far apart",
+        aria_label=(
+            f"Colours from {digits.text(nearest)}, similar, to {digits.text(farthest)}, far apart"
+        ),
     )
 
 

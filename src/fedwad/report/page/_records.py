@@ -22,22 +22,22 @@ _IMAGE_SIZE = 64  # pixels on the page
 _MAX_COLUMNS = 20  # of a record that is shown in numbers
 _MAX_RECORDS = 3  # that are shown in numbers
 
-#: A title, "your record" or an attack, and the points (records, features) under it.
-Titled = tuple[str, Floats]
+#: A title, "your record" or the name of an attack, and its points (records, features).
+TitledPoints = tuple[str, Floats]
 
 
 def records_and_guesses(samples: Samples) -> str:
     """A few records, and the closest guess of each attack to each of them."""
-    titled: list[Titled] = [("your record", samples.records)]
+    rows: list[TitledPoints] = [("your record", samples.records)]
     for (method, attack), guesses in samples.guesses.items():
-        titled.append((f"{method}: {attack}", guesses))
+        rows.append((f"{method}: {attack}", guesses))
     warning = tag("p", "This page shows records: keep it with the data.", class_="warning")
     side = _image_side(samples)
-    return warning + (_images(titled, side) if side else _numbers(samples, titled))
+    return warning + (_images(rows, side) if side else _numbers(samples, rows))
 
 
 def _image_side(samples: Samples) -> int:
-    """The side of square images without a negative pixel; 0 if the records are none."""
+    """The side of the records as square images; 0 if they are no images."""
     records = samples.records
     features = records.shape[1]
     side = math.isqrt(features)
@@ -45,12 +45,12 @@ def _image_side(samples: Samples) -> int:
     return side if is_image and samples.features is None else 0
 
 
-def _images(titled: list[Titled], side: int) -> str:
-    records = titled[0][1]
+def _images(rows: list[TitledPoints], side: int) -> str:
+    records = rows[0][1]
     low, high = float(records.min()), float(records.max())
     body = [
         [escape(title), *(_image(record, side, low, high) for record in points)]
-        for title, points in titled
+        for title, points in rows
     ]
     head = ["", *(f"record {k + 1}" for k in range(len(records)))]
     return scrolling(table(head, body, "The closest guess to each record"))
@@ -69,18 +69,18 @@ def _image(pixels: Floats, side: int, low: float, high: float) -> str:
     return f'<img src="{source}" {size} alt="" style="image-rendering: pixelated">'
 
 
-def _numbers(samples: Samples, titled: list[Titled]) -> str:
+def _numbers(samples: Samples, rows: list[TitledPoints]) -> str:
     """One table for each record: a row for each column, and a column for each attack."""
     format_columns = _column_formatter(samples)
     parts = []
     for k in range(min(_MAX_RECORDS, len(samples.records))):
-        cells = [format_columns(points[k]) for _, points in titled]
+        cells = [format_columns(points[k]) for _, points in rows]
         names = list(cells[0])[:_MAX_COLUMNS]
         body = [[escape_name(column), *(escape(one[column]) for one in cells)] for column in names]
         caption = f"Record {k + 1}, and the closest guess of each attack"
         if len(cells[0]) > _MAX_COLUMNS:
             caption += f" (the first {_MAX_COLUMNS} of {len(cells[0])} columns)"
-        head = ["column", *(title for title, _ in titled)]
+        head = ["column", *(title for title, _ in rows)]
         parts.append(scrolling(table(head, body, caption), "records"))
     return "".join(parts)
 
@@ -100,7 +100,7 @@ def _column_formatter(samples: Samples) -> Callable[[Floats], dict[str, str]]:
 
 
 def _format_value(values: Mapping[str, float], kind: str) -> str:
-    """A column in its own units: a number, a day, `missing`, or the most likely level."""
+    """A value in the units of its column: a number, a day, `missing`, or the most likely level."""
     if "mean" in values:
         if values.get("missing", 0.0) > 0.5 or values["mean"] != values["mean"]:
             return "missing"

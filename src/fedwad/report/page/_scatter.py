@@ -19,13 +19,13 @@ from fedwad.report.page._text import escape, shorten, tag
 __all__ = ["points_table", "scatter"]
 
 _COLOURS = ("var(--ours)", "var(--paper-line)", "var(--soft)", "var(--ink)")
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 46.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 46.0  # margins in pixels
 _MAX_POINTS, _MAX_FEATURES, _MAX_CHARACTERS = 50, 30, 24  # of the table of points
 
 
 def scatter(coresets: Mapping[str, CoresetResult]) -> str:
     """All points on the same two axes with equal scales; heavier points are larger."""
-    flat, names = project_to_plane(coresets)
+    coordinates, names = project_to_plane(coresets)
     features = next(iter(coresets.values())).points.shape[1]
     where = (
         f"in the two principal directions of their {features} features"
@@ -33,7 +33,7 @@ def scatter(coresets: Mapping[str, CoresetResult]) -> str:
         else "as they are"
     )
     caption = f"The points {where}. Both axes have the same scale, in the units of the data."
-    drawn = draw_both_widths(lambda width: _draw(coresets, flat, names, width, caption))
+    drawn = draw_both_widths(lambda width: _draw(coresets, coordinates, names, width, caption))
     dot = "border-radius:50%;width:.7em;height:.7em"
     items = [
         tag("li", tag("i", style=f"background:{_COLOURS[k % len(_COLOURS)]};{dot}"), escape(name))
@@ -45,12 +45,12 @@ def scatter(coresets: Mapping[str, CoresetResult]) -> str:
 
 def _draw(
     coresets: Mapping[str, CoresetResult],
-    flat: Mapping[str, Floats],
+    coordinates: Mapping[str, Floats],
     names: tuple[str, str],
     width: int,
     caption: str,
 ) -> str:
-    points = np.concatenate(list(flat.values()))
+    points = np.concatenate(list(coordinates.values()))
     low, high = points.min(axis=0), points.max(axis=0)
     plot_width = width - _LEFT - _RIGHT
     fitting, plot_height = scale_to_fit(high - low, plot_width, 0.3 * width, 0.7 * width)
@@ -58,10 +58,10 @@ def _draw(
     corner = (low + high) / 2 - np.array([plot_width, plot_height]) / (2 * scale)
     axes = _Axes(width, _TOP + plot_height, scale, float(corner[0]), float(corner[1]))
     dots = []
-    for number, (name, one) in enumerate(coresets.items()):
+    for number, (name, coreset) in enumerate(coresets.items()):
         style = f"fill:{_COLOURS[number % len(_COLOURS)]};fill-opacity:.75"
-        for point, weight in zip(flat[name], one.weights, strict=True):
-            radius = 5.0 * math.sqrt(float(weight) * len(one))
+        for point, weight in zip(coordinates[name], coreset.weights, strict=True):
+            radius = 5.0 * math.sqrt(float(weight) * len(coreset))
             x, y = axes.x(point[0]), axes.y(point[1])
             dots.append(tag("circle", cx=x, cy=y, r=radius, style=style))
     return tag(
@@ -76,7 +76,7 @@ def _draw(
 
 @dataclass(frozen=True)
 class _Axes:
-    """Two axes with `scale` pixels for a unit, which start at `first_x` and `first_y`."""
+    """Two axes with `scale` pixels for a unit; they start at the numbers `first_x`, `first_y`."""
 
     width: int
     bottom: float

@@ -35,22 +35,23 @@ def script_json(content: Any) -> str:
 
 
 def tag(element: str, *content: str, **attributes: object) -> str:
-    """One element. Attributes are escaped here, content is HTML already; `class_` is class,
-    `aria_label` aria-label.
+    """One element. Attributes are escaped here; content is HTML already.
+
+    An attribute that is None is left out. `class_` becomes class, and `aria_label` aria-label.
 
     >>> tag("p", escape("a < b"), class_="note", title='"')
     '<p class="note" title="&quot;">a &lt; b</p>'
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'
+    attribute_text = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_round_coordinate(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{element}{written}>{''.join(content)}</{element}>"
+    return f"<{element}{attribute_text}>{''.join(content)}</{element}>"
 
 
-def _number(value: object) -> object:
-    """Coordinates rounded to a hundredth of a pixel."""
+def _round_coordinate(value: object) -> object:
+    """A float rounded to a hundredth of a pixel; other values as they are."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 

@@ -15,7 +15,7 @@ from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["write_training"]
 
-_STYLES = ("paper", "ours", "exact")
+_STYLES = ("paper", "ours", "exact")  # classes of the style sheet, for the curves
 
 
 def write_training(
@@ -33,6 +33,9 @@ def write_training(
     results : up to three trainings of the same sites by name, such as "all together" and "in
         clusters"
     path : the file; it is written completely or not at all
+    command : the command that made the result
+    title : the heading; by default a question
+    when : the date on the page; by default now
     """
     first = next(iter(results.values()))
     means = [f"{escape(key)} {result.mean:.1%}" for key, result in results.items()]
@@ -59,7 +62,7 @@ def _curves(results: Mapping[str, TrainingResult]) -> str:
             if record.accuracy is not None
         ]
         curves.append(Curve(key, points, style))
-    return chart(curves, "Mean accuracy over sites after each round.", zero=True)
+    return chart(curves, "Mean accuracy over sites after each round.", from_zero=True)
 
 
 def _site_table(results: Mapping[str, TrainingResult]) -> str:
@@ -71,8 +74,8 @@ def _site_table(results: Mapping[str, TrainingResult]) -> str:
         key: dict(zip(result.sites, result.accuracy.tolist(), strict=True))
         for key, result in results.items()
     }
-    words = ("site", "cluster", *map(escape, results), "majority class")
-    head = tag("tr", *(tag("th", text) for text in words))
+    titles = ("site", "cluster", *map(escape, results), "majority class")
+    head = tag("tr", *(tag("th", title) for title in titles))
     rows = []
     for site, group in sorted(groups.items(), key=lambda pair: pair[1]):
         cells = [
@@ -101,8 +104,8 @@ def _method(results: Mapping[str, TrainingResult]) -> str:
     ]
     for key, result in results.items():
         up, down = format_bytes(result.traffic.up), format_bytes(result.traffic.down)
-        lost = f"; without {', '.join(result.failed)}" if result.failed else ""
-        rows.append((escape(f"sent, {key}"), escape(f"{up} by sites, {down} to them{lost}")))
+        missing = f"; without {', '.join(result.failed)}" if result.failed else ""
+        rows.append((escape(f"sent, {key}"), escape(f"{up} by sites, {down} to them{missing}")))
     warning = tag(
         "p",
         "Trained weights contain information about the data. There is no privacy guarantee.",

@@ -55,9 +55,9 @@ def write_report(
         of rows whose columns are pixels, by default a square if unnamed columns look like one
     title : the heading; by default a question
     when : the date on the page; by default now
-    schema : what the columns of the sites' tables became; the page says which were compared
+    schema : the schema that encoded the sites' tables; the page says which columns were compared
     warnings : sentences to show near the top, such as conflicts between the sites' tables
-    newcomer : for a matrix, a site that has just joined; the page leads with where it belongs
+    newcomer : for a matrix, a site that has just joined; the page begins with where it belongs
     """
     if isinstance(result, DistanceResult):
         parts = _distance_parts(result, clusters, exact, schema, warnings, shape)
@@ -95,6 +95,8 @@ def write_report(
 
 
 class _Parts(NamedTuple):
+    """What depends on the kind of result; see `write_page`."""
+
     title: str
     sections: list[Section]
     lead: str
@@ -113,6 +115,6 @@ def _distance_parts(
         raise InputError("clusters were given with one distance; they belong to a matrix.")
     if exact is not None and np.ndim(exact) != 0:
         raise InputError(f"exact has shape {np.shape(exact)}; give one number with one distance.")
-    found = None if exact is None else float(exact)
-    sections = distance_sections(result, found, schema, warnings, shape)
+    exact = None if exact is None else float(exact)
+    sections = distance_sections(result, exact, schema, warnings, shape)
     return _Parts(distance_title(result), sections, distance_lead(result))
