@@ -18,7 +18,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._drift.history import History
 from fedwad._drift.result import DriftResult
 from fedwad._drift.sequential_test import compare_blocks, level_at
-from fedwad._files import DAMAGE_ERRORS, SavedResult
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import (
     AgreedFederation,
@@ -252,20 +252,15 @@ class Reference(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> Reference:
-        try:
-            features, schema = content["features"], content["schema"]
-            reference = cls(
-                site=str(content["site"]),
-                summary=KeptReply.from_dict(content["summary"]),
-                blocks=KeptReply.from_dict(content["blocks"]),
-                features=None if features is None else tuple(map(str, features)),
-                schema=None if schema is None else Schema.from_toml(schema),
-            )
-            summary, blocks = reference._replies
-            if summary.summary.dimension != len(blocks.centre):
-                raise ValueError("summary and blocks differ in their features")
-        except DAMAGE_ERRORS:
-            raise InputError(
-                "This is not the content of a reference; parts are missing or were changed."
-            ) from None
+        features, schema = content["features"], content["schema"]
+        reference = cls(
+            site=str(content["site"]),
+            summary=KeptReply.from_dict(content["summary"]),
+            blocks=KeptReply.from_dict(content["blocks"]),
+            features=None if features is None else tuple(map(str, features)),
+            schema=None if schema is None else Schema.from_toml(schema),
+        )
+        summary, blocks = reference._replies
+        if summary.summary.dimension != len(blocks.centre):
+            raise ValueError("summary and blocks differ in their features")
         return reference

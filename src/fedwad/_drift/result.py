@@ -11,7 +11,6 @@ from fedwad._explain.explain import explain_pair, require_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import PairDistance
 from fedwad._files import SavedResult
-from fedwad.errors import InputError
 
 __all__ = ["DriftResult"]
 
@@ -124,14 +123,9 @@ class DriftResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> DriftResult:
-        try:
-            fields = {name: content[name] for name in _PLAIN_FIELDS}
-            if not 0 < fields["pvalue"] <= 1:
-                raise ValueError("not a p-value")
-            n_reference, n_new = map(int, content["blocks"])
-            distance = DistanceResult.from_dict(content["distance"])
-            return cls(distance=distance, blocks=(n_reference, n_new), **fields)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(
-                "This is not the content of a comparison; parts are missing or were changed."
-            ) from None
+        fields = {name: content[name] for name in _PLAIN_FIELDS}
+        if not 0 < fields["pvalue"] <= 1:
+            raise ValueError("not a p-value")
+        n_reference, n_new = map(int, content["blocks"])
+        distance = DistanceResult.from_dict(content["distance"])
+        return cls(distance=distance, blocks=(n_reference, n_new), **fields)

@@ -105,7 +105,7 @@ def watch(
 def _draw(
     result: fedwad.DriftResult, entries: list[Any], plot: Path | None, report: Path | None
 ) -> None:
-    """Write the picture and the report; `lines` are those of the history."""
+    """Write the picture and the report; `entries` are those of the history."""
     if plot is not None:
         from fedwad.report import drift_history
 
