@@ -68,7 +68,7 @@ def test_damage_is_said(result, damage, tmp_path):
     with pytest.raises(InputError, match="parts of the saved audit are missing"):
         AuditResult.load(tmp_path / "a.json")
     (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(InputError, match="not the content of a fedwad audit"):
+    with pytest.raises(InputError, match="is not a saved audit"):
         AuditResult.load(tmp_path / "a.json")
 
 

@@ -15,25 +15,26 @@ from fedwad.ot import Floats
 __all__ = ["difference_slabs", "find_outermost"]
 
 _LINES, _QUERIES = 2, 120
-_DIRECTIONS, _HALVINGS, _FAR = 5, 24, 50.0
+_DIRECTIONS, _HALVINGS = 5, 24
+_FAR = 50.0  # distance of the far atom from the origin, in clip norms
 
 
 def difference_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Atoms on a line cut the records into slabs, a little differently in each query; see `_curve`.
+    """Records from slabs, into which atoms on a line cut the data; see `_curve`.
 
-    The masses give their counts. A minimum cell size does not help: two slabs that differ by one
-    record reveal it.
+    Each query cuts a little differently. The masses give the number of records in each slab. A
+    minimum cell size does not help: two slabs that differ by one record reveal it.
     """
     mean, scale = session.estimate_moments()
     queries = session.queries(_QUERIES, reserved=1)
-    found: list[Floats] = []
+    guesses: list[Floats] = []
     for _ in range(_LINES):
         curve = Curve(session.count, session.features)
         direction = random_direction(session.features, rng)
-        width = 2.5 * float(np.sqrt((direction**2) @ scale**2))  # half the range of the slabs
+        half_range = 2.5 * float(np.sqrt((direction**2) @ scale**2))  # of the atoms
         for _ in range(max(1, queries // _LINES)):
             atoms = max(2, min(session.max_support, max(2, (2 * session.max_support) // 3)))
-            along = width * (np.linspace(-1, 1, atoms) + rng.uniform(-1, 1) / atoms)
+            along = half_range * (np.linspace(-1, 1, atoms) + rng.uniform(-1, 1) / atoms)
             request = AtomsRequest(mean + np.outer(along, direction), np.zeros(atoms), 0.0)
             reply = session.ask(request)
             if not isinstance(reply, CellSums):
@@ -44,28 +45,29 @@ def difference_slabs(session: AttackSession, rng: np.random.Generator) -> Floats
             ends = np.cumsum(np.rint(reply.masses[filled] * session.count).astype(np.int64))
             sums = reply.offsets + reply.masses[:, None] * (request.atoms - mean)
             curve.add([Fraction(int(end)) for end in ends], session.count * sums[filled])
-        found += [mean + record for record in curve.records()]
-    return np.array(found).reshape(-1, session.features)
+        guesses += [mean + record for record in curve.records()]
+    return np.array(guesses).reshape(-1, session.features)
 
 
 def find_outermost(session: AttackSession, rng: np.random.Generator) -> Floats:
     """The outermost records along some directions, from the dual value.
 
     A far atom receives the records beyond a threshold. Its cell is left out of the reply, because
-    they are few. A dual value over all cells would still contain the sum over these records. If
-    it is one record, directions that are turned a little give all its features.
+    these records are few. A dual value over all cells would still contain the sum over them. If
+    there is one such record, directions that are turned a little give all its features.
     """
-    found = []
+    guesses = []
     for _ in range(_DIRECTIONS):
         guess = _find_along(session, random_direction(session.features, rng))
         if guess is not None:
-            found.append(guess)
+            guesses.append(guess)
         if session.should_stop:
             break
-    return np.array(found) if found else session.no_guesses
+    return np.array(guesses) if guesses else session.no_guesses
 
 
 def _find_along(session: AttackSession, direction: Floats) -> Floats | None:
+    """The outermost record along a direction; None if it is not found."""
     step = 1e-4 * session.clip_norm
     low, high = 0.0, session.clip_norm
     for _ in range(_HALVINGS):  # a threshold with one record beyond: there the slope is one
@@ -80,8 +82,8 @@ def _find_along(session: AttackSession, direction: Floats) -> Floats | None:
     else:
         return None
     turned = direction + 1e-3 * np.eye(session.features)
-    sums = [_sum_beyond(session, one, middle) for one in turned]
-    if any(one is None or not np.isfinite(one) for one in sums):
+    sums = [_sum_beyond(session, axis, middle) for axis in turned]
+    if any(total is None or not np.isfinite(total) for total in sums):
         return None
     return np.asarray(np.linalg.solve(turned, np.array(sums, dtype=np.float64) + middle))
 

@@ -25,7 +25,7 @@ from fedwad.ot import Floats
 
 __all__ = ["ATTACKS", "REQUEST_KINDS", "Attack"]
 
-#: The requests of each method; an attack on it uses no others.
+#: The kinds of request that each method uses; an attack on the method may use no others.
 REQUEST_KINDS: dict[str, frozenset[str]] = {
     "fedwad": frozenset({"moments", "transport", "cells"}),
     "hub": frozenset({"moments", "cells"}),
@@ -41,16 +41,20 @@ REQUEST_KINDS: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack on some methods; `requests` says in words what it asks for.
+    """An attack on some methods.
 
-    With `on_all`, it takes few messages and guesses, so that it is tried on all records.
+    name : its name in tables
+    methods : the methods whose requests it can use
+    requests : what it asks for, in words
+    run : the function that asks a client and returns guesses of records, (k, d)
+    on_all_records : whether it is tried on all records and not on a part, since it is fast
     """
 
     name: str
     methods: tuple[str, ...]
     requests: str
     run: Callable[[AttackSession, np.random.Generator], Floats]
-    on_all: bool = False
+    on_all_records: bool = False
 
 
 ATTACKS = (
@@ -89,21 +93,21 @@ ATTACKS = (
         ("summary",),
         "one summary with its covariance",
         find_rare_records,
-        on_all=True,
+        on_all_records=True,
     ),
     Attack(
         "moments by distances",
         ("fedwad", "hub"),
         "distances of order 4 to coinciding points",
         find_flagged_record,
-        on_all=True,
+        on_all_records=True,
     ),
     Attack(
         "sums of tails",
         ("fedwad", "hub"),
         "distances of order 1 to coinciding points, for one feature",
         find_tail_records,
-        on_all=True,
+        on_all_records=True,
     ),
     Attack(
         "differencing of summaries",
@@ -128,7 +132,7 @@ ATTACKS = (
         ("fedwad", "hub", "summary", "test", "coreset", "classifier"),
         "the same request before and after a record joined",
         difference_versions,
-        on_all=True,
+        on_all_records=True,
     ),
     Attack(
         "differencing of prototypes",

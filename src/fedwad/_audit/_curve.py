@@ -31,19 +31,19 @@ class Curve:
             self._heights.setdefault(position, height)
 
     def records(self) -> list[Floats]:
-        """Records that contain at least two known positions, from the two farthest apart."""
+        """The records in which C is known at two positions or more, from the two farthest apart."""
         positions = sorted(self._heights)
         positions_in: dict[int, list[Fraction]] = {}
         for position in positions:
             positions_in.setdefault(int(position), []).append(position)
             if position.denominator == 1:  # an integer also ends the record before
                 positions_in.setdefault(int(position) - 1, []).append(position)
-        found = []
-        for record, ends in positions_in.items():
-            if 0 <= record < self._count and len(ends) >= 2:
+        records = []
+        for index, ends in positions_in.items():
+            if 0 <= index < self._count and len(ends) >= 2:
                 low, high = ends[0], ends[-1]
-                found.append((self._heights[high] - self._heights[low]) / float(high - low))
-        return found
+                records.append((self._heights[high] - self._heights[low]) / float(high - low))
+        return records
 
 
 def random_direction(features: int, rng: np.random.Generator) -> Floats:

@@ -18,7 +18,10 @@ _LINES, _QUERIES = 3, 200
 
 
 def difference_by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Cells of f samples, the first of f to 2 f, so that every record is the last of some cell."""
+    """Cells of the smallest allowed size, the first of up to twice that size.
+
+    Every record is then the last of some cell.
+    """
     min_size = max(1, session.policy.min_cell_size)
     count = session.count
 
@@ -47,23 +50,24 @@ def _attack(
     rng: np.random.Generator,
     queries: Callable[[], Iterable[list[Fraction]]],
 ) -> Floats:
+    """Records from supports on a few lines; `queries()` gives the sizes of the cells of each."""
     mean, scale = session.estimate_moments()
-    found: list[Floats] = []
-    asked = 0
+    guesses: list[Floats] = []
+    n_asked = 0
     for _ in range(_LINES):
         curve = Curve(session.count, session.features)
         direction = random_direction(session.features, rng)
         for cells in queries():
-            if session.is_spent or asked >= _QUERIES:
+            if session.is_spent or n_asked >= _QUERIES:
                 break
             weights = np.array([float(cell) for cell in cells])
             along = np.arange(len(cells)) - (len(cells) - 1) / 2
             support = mean + np.outer(along, direction) * float(scale.mean())
             means = session.cell_means(Measure(support, weights))
-            asked += 1
+            n_asked += 1
             if means is not None:
                 curve.add(list(accumulate(cells)), weights[:, None] * (means - mean))
             elif not session.answered:  # the kind or the weights are refused: so will be all others
                 return session.no_guesses
-        found += [mean + record for record in curve.records()]
-    return np.array(found).reshape(-1, session.features)
+        guesses += [mean + record for record in curve.records()]
+    return np.array(guesses).reshape(-1, session.features)

@@ -17,7 +17,7 @@ from fedwad.ot import Floats, Measure, solve
 __all__ = ["invert_with_known_t", "invert_with_secret_t"]
 
 _POINTS = 7  # of the support
-_SAME = 1e-8  # relative error of equal numbers
+_EQUAL = 1e-8  # largest relative error of numbers that count as equal
 
 
 def invert_with_known_t(session: AttackSession, rng: np.random.Generator) -> Floats:
@@ -31,6 +31,7 @@ def invert_with_secret_t(session: AttackSession, rng: np.random.Generator) -> Fl
 
 
 def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> Floats:
+    """Records from one round; if t is secret, it is inferred from the reply."""
     mean, scale = session.estimate_moments()
     size = _POINTS if session.count % _POINTS else _POINTS + 1  # so that samples are split
     support = Measure(
@@ -42,7 +43,7 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
         return session.no_guesses
     atoms = reply.interpolant
     plan = solve(atoms, support)
-    heavy = np.lexsort((plan.mass, plan.rows))[::-1]  # of each atom the entry with most mass
+    heavy = np.lexsort((plan.mass, plan.rows))[::-1]  # of each atom, the entry with most mass first
     rows, first = np.unique(plan.rows[heavy], return_index=True)
     ends = support.points[plan.cols[heavy][first]]
     points, masses = atoms.points[rows], atoms.weights[rows]
@@ -56,7 +57,7 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
 
 def _infer_t(points: Floats, ends: Floats, masses: Floats) -> float | None:
     """t from pairs of light atoms whose difference is a multiple of their ends' difference."""
-    light = np.flatnonzero(masses < masses.max() * (1 - _SAME))
+    light = np.flatnonzero(masses < masses.max() * (1 - _EQUAL))
     votes = []
     for k, i in enumerate(light):
         for j in light[k + 1 :]:
@@ -66,16 +67,16 @@ def _infer_t(points: Floats, ends: Floats, masses: Floats) -> float | None:
                 continue
             t = float(difference @ end_difference) / square
             error = float(np.linalg.norm(difference - t * end_difference))
-            one_sample = masses[i] + masses[j] <= masses.max() * (1 + _SAME)
-            if one_sample and 0 < t < 1 and error <= _SAME * np.sqrt(square):
+            one_sample = masses[i] + masses[j] <= masses.max() * (1 + _EQUAL)
+            if one_sample and 0 < t < 1 and error <= _EQUAL * np.sqrt(square):
                 votes.append(t)
     if not votes:
         return None
     # With one feature every difference is a multiple. The pieces of one sample agree on t; other
     # pairs do not.
-    found = np.array(votes)
-    agree = (np.abs(found[:, None] - found) <= _SAME).sum(axis=1)
-    return float(found[agree.argmax()])
+    values = np.array(votes)
+    agree = (np.abs(values[:, None] - values) <= _EQUAL).sum(axis=1)
+    return float(values[agree.argmax()])
 
 
 def _distinct(records: Floats, masses: Floats) -> Floats:

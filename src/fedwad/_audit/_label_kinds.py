@@ -1,7 +1,7 @@
 """One record whose label is of another kind: does it change more than its own part of a release?
 
-If one odd label changed how the whole column is read, it would move the contribution of every
-record. The noise of a release covers that of one record.
+If one odd label changed how the whole column is read, it would change the contribution of every
+record. The noise of a release hides the contribution of one record only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fedwad.privacy import DP
 
 __all__ = ["ODD_LABELS", "count_moved_by_one_label"]
 
-#: Labels that are of another kind than words and integers, or of one that is out of range.
+#: Labels that are neither ordinary words nor integers in range.
 ODD_LABELS: tuple[object, ...] = ("?", "", None, float("nan"), 1.5, 10**30, "two\nlines")
 _DEVIATIONS = 8  # standard deviations of noise; a larger change is not chance
 
@@ -33,8 +33,8 @@ _DEVIATIONS = 8  # standard deviations of noise; a larger change is not chance
 def count_moved_by_one_label(data: Dataset, policy: Policy) -> tuple[int, int, str]:
     """How many contributions to a release by class one odd label moves, beyond its own.
 
-    Also the number of replies, and why there was none. All contributions count if the public
-    description changes with the label.
+    All contributions count if the public description changes with the label. The result is this
+    number, the number of odd labels that were tried, and the refusal that ended it, else empty.
     """
     answered, moved = 0, 0
     names: list[object] = [] if data.labels is None else data.labels.tolist()
@@ -65,6 +65,10 @@ def _ask_client(measure: Measure, names: Sequence[object], policy: Policy) -> tu
 
 
 def _count_moved(unchanged: tuple[Reply, Reply], changed: tuple[Reply, Reply], count: int) -> int:
+    """How many of `count` contributions differ between two releases by more than chance.
+
+    The changed record may move one contribution out of a class and one into another.
+    """
     if unchanged[0] != changed[0]:
         return count
     assert isinstance(unchanged[1], PrivateReply)  # noqa: S101

@@ -1,8 +1,8 @@
 """Attacks on releases under differential privacy, including the attacker of its definition.
 
 That attacker knows all records but one. A mean without noise reveals the last one:
-x_i = n mean - sum of the others. A noisy mean gives x_i + n noise. Each guess here therefore uses
-all other records, which no attack on another method may do.
+x_i = n mean - sum of the others. A noisy mean gives x_i + n noise. Two of the attacks therefore use
+all other records for each guess, which no attack on another method may do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fedwad.privacy import DP, denoise
 __all__ = ["average_releases", "draw_from_release", "subtract_known_records"]
 
 _REPEATS = 20
-_UNLIMITED = 100.0  # requested from a client without a limit
+_EPSILON_WITHOUT_LIMIT = 100.0  # requested if the policy sets no limit
 
 
 def draw_from_release(session: AttackSession, rng: np.random.Generator) -> Floats:
@@ -38,7 +38,7 @@ def subtract_known_records(session: AttackSession, rng: np.random.Generator) -> 
 
 
 def average_releases(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """The same from twenty releases of different clip norms, each with the whole budget."""
+    """Each record from twenty releases of different clip norms, and all other records."""
     means = []
     for k in range(_REPEATS):
         reply = _release(session, 1 + 1e-6 * k)
@@ -48,10 +48,12 @@ def average_releases(session: AttackSession, rng: np.random.Generator) -> Floats
     return _subtract_others(session, means) if means else session.no_guesses
 
 
-def _release(session: AttackSession, factor: float = 1.0) -> PrivateReply | None:
-    granted = session.policy.epsilon
-    epsilon = _UNLIMITED if granted is None or math.isinf(granted) else granted
-    guarantee = DP(epsilon, delta=session.policy.delta, clip_norm=session.clip_norm * factor)
+def _release(session: AttackSession, clip_factor: float = 1.0) -> PrivateReply | None:
+    """A release that spends the whole budget; None if it is refused."""
+    epsilon = session.policy.epsilon
+    if epsilon is None or math.isinf(epsilon):
+        epsilon = _EPSILON_WITHOUT_LIMIT
+    guarantee = DP(epsilon, delta=session.policy.delta, clip_norm=session.clip_norm * clip_factor)
     reply = session.ask(PrivateRequest.of(guarantee))
     return reply if isinstance(reply, PrivateReply) else None
 
@@ -61,5 +63,6 @@ def _mean(reply: PrivateReply) -> Floats:
 
 
 def _subtract_others(session: AttackSession, means: list[Floats]) -> Floats:
-    others = session.known.sum(axis=0) - session.known
+    """Each record: n times the mean of these noisy means, less all other records."""
+    others = session.records.sum(axis=0) - session.records
     return np.asarray(session.count * np.mean(means, axis=0) - others)

@@ -14,28 +14,28 @@ from fedwad.tables import Column, ColumnStatistics
 
 __all__ = ["count_revealed_rows", "infer_values"]
 
-_ENOUGH_ROWS = 10  # a value that so many rows share identifies none of them
+_MIN_ROWS = 10  # a value that at least so many rows have identifies none of them
 _EXACT = 1e-6  # largest error of an inferred value, in standard deviations of its column
 
 
 def count_revealed_rows(table: RawTable, policy: Policy) -> tuple[int, int, str]:
-    """How many rows have a value that the profile reveals and that fewer than ten rows share.
+    """How many rows have a value that the profile reveals and that fewer than ten rows have.
 
-    The result is this number, the number of replies (0 or 1), and the reason if there was none.
+    The result is this number, the number of replies (0 or 1), and the refusal if there was one.
     """
     try:
         reply = Client(table, policy).answer(ProfileRequest())
     except FedwadError as error:
         return 0, 0, str(error)
-    found = np.zeros(table.table.rows, dtype=bool)
+    revealed = np.zeros(table.table.rows, dtype=bool)
     if isinstance(reply, ProfileReply):
         for statistics in reply.profile.columns:
             column = table.table[statistics.name]
             for value in infer_values(statistics):
                 rows = _rows_with(column, value)
-                if rows.sum() < _ENOUGH_ROWS:
-                    found |= rows
-    return int(found.sum()), 1, ""
+                if rows.sum() < _MIN_ROWS:
+                    revealed |= rows
+    return int(revealed.sum()), 1, ""
 
 
 def infer_values(s: ColumnStatistics) -> list[str | float]:
@@ -48,7 +48,7 @@ def infer_values(s: ColumnStatistics) -> list[str | float]:
         return guesses
     codes = [(float(v), n) for v, n in zip(s.levels, s.level_counts, strict=True) if _is_number(v)]
     sentinels = list(zip(s.sentinels, s.sentinel_counts, strict=True))
-    for known in ([], codes, sentinels):
+    for known in ([], codes, sentinels):  # values with their numbers of rows
         guesses += _remaining_values(s, known)
     if s.count > 1:  # the one value that differs, if all others are equal
         deviation = math.sqrt(s.sum_of_squares * (s.count - 1) / s.count)

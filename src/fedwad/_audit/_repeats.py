@@ -29,10 +29,10 @@ def average_summaries(session: AttackSession, rng: np.random.Generator) -> Float
     """Ask for one summary twenty times and average the cell means."""
     request = SummaryRequest(session.max_support, "spherical", 2.0, 0)
     summaries = (session.ask_summary(request) for _ in range(_REPEATS))
-    return _average(session, (None if one is None else one.means for one in summaries))
+    return _average(session, (None if summary is None else summary.means for summary in summaries))
 
 
 def _average(session: AttackSession, replies: Iterable[Floats | None]) -> Floats:
     """The mean of the replies before the first refusal."""
-    answered: list[Any] = list(takewhile(lambda means: means is not None, replies))
-    return np.mean(answered, axis=0) if answered else session.no_guesses
+    answers: list[Any] = list(takewhile(lambda means: means is not None, replies))
+    return np.mean(answers, axis=0) if answers else session.no_guesses

@@ -42,8 +42,7 @@ class Row:
     n_attacked: int = 0
 
     def verdict(self, n_attacked: int) -> str:
-        """The outcome in a few words. `n_attacked` records were attacked, unless the row has its
-        own number."""
+        """The outcome in a few words. `n_attacked` is used if the row has no number of its own."""
         count = self.n_attacked or n_attacked
         if self.skipped_reason:
             return f"not tried: {self.skipped_reason}"
@@ -59,8 +58,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A few records and the closest guess of each attack, arrays (k, d). They are never saved with
-    a result. `features` and `schema` say what their columns mean, if that is known."""
+    """A few records, and the closest guesses to them by method and attack: arrays (k, d).
+
+    They are never saved with a result. `features` and `schema` say what their columns mean, if that
+    is known.
+    """
 
     records: Floats
     guesses: Mapping[tuple[str, str], Floats]
@@ -75,6 +77,7 @@ class AuditResult(SavedResult):
     Attributes
     ----------
     rows : tuple of Row
+        The outcome of each attack.
     baseline : Score
         The score of a fresh sample of the same size from the same population.
     policy : str
@@ -142,27 +145,27 @@ class AuditResult(SavedResult):
             row.pop("verdict")
             row["score"] = _score(row["score"])
         names = ("policy", "n_attacked", "n_features", "n_records", "seed")
-        found = {name: content[name] for name in names}
         return cls(
             rows=tuple(Row(**row) for row in rows),
             baseline=_score(content["baseline"]),
-            **found,
+            **{name: content[name] for name in names},
         )
 
 
-def _verdict(rows: list[Row], records: int) -> str:
+def _verdict(rows: list[Row], n_attacked: int) -> str:
+    """The end of the sentence about a method, given the attacks on it."""
     worst = max(rows, key=lambda row: (row.leaks, row.score.exact, row.score.near))
     if worst.leaks:
-        return f"records were reconstructed, {worst.verdict(records)} by '{worst.attack}'."
+        return f"records were reconstructed, {worst.verdict(n_attacked)} by '{worst.attack}'."
     if all(row.skipped_reason for row in rows):
         return f"nothing was tried, so nothing is known. {rows[0].skipped_reason}"
-    alone, none = len(rows) == 1, f"none of {len(rows)} attacks"
+    is_alone, none = len(rows) == 1, f"none of {len(rows)} attacks"
     if any(math.isfinite(row.score.closest) for row in rows):
-        who = "the one attack got no" if alone else f"{none} got"
+        who = "the one attack got no" if is_alone else f"{none} got"
         return f"{who} more than a fresh sample would give; that is no proof."
     if any(row.refused for row in rows):
-        return f"{'the one attack was' if alone else f'all {len(rows)} attacks were'} refused."
-    who = "the one attack found nothing" if alone else f"{none} found anything"
+        return f"{'the one attack was' if is_alone else f'all {len(rows)} attacks were'} refused."
+    who = "the one attack found nothing" if is_alone else f"{none} found anything"
     return f"{who} to reconstruct from."
 
 

@@ -11,9 +11,9 @@ from fedwad.ot import Floats, ground_cost
 
 __all__ = ["ReconstructionScorer", "Score"]
 
-_EXACT, _NEAR = 1e-6, 0.1  # of the typical distance between nearest neighbours
-_ROWS = 512  # of a block of distances
-_MAX_RECORDS = 5000  # records whose nearest neighbours are found
+_EXACT, _NEAR = 1e-6, 0.1  # in typical distances between nearest neighbours
+_CHUNK_ROWS = 512  # rows of distances that are computed at once
+_MAX_RECORDS = 5000  # whose nearest neighbours are found, for the baseline
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,15 @@ class ReconstructionScorer:
             chosen = np.sort(np.random.default_rng(0).permutation(len(points))[:_MAX_RECORDS])
         distances = np.sqrt(_closest(points[chosen], points, indices=chosen)[0])
         largest = float(np.abs(points - points.mean(axis=0)).max()) or 1.0
-        distances[distances <= 1e-9 * largest] = 0.0  # copies
+        distances[distances <= 1e-9 * largest] = 0.0  # copies of a record
         positive = distances[distances > 0]
+        #: The median distance of a record to its nearest neighbour.
         self.typical = float(np.median(positive)) if len(positive) else 1.0
         ratio, score = len(points) / len(chosen), self._score(distances)
         self.baseline = Score(round(ratio * score.exact), round(ratio * score.near), score.closest)
 
     def score(self, guesses: Floats) -> Score:
-        """The score of the first guesses, at most as many as there are records."""
+        """The score of the guesses, of which at most as many count as there are records."""
         guesses = self._usable(guesses)
         return self._score(np.sqrt(_closest(self._points, guesses)[0])) if len(guesses) else Score()
 
@@ -64,9 +65,11 @@ class ReconstructionScorer:
         return np.asarray(guesses[_closest(records, guesses)[1]])
 
     def _usable(self, guesses: Floats) -> Floats:
+        """The finite guesses, at most as many as there are records."""
         return np.asarray(guesses[np.isfinite(guesses).all(axis=1)][: len(self._points)])
 
     def _score(self, distances: Floats) -> Score:
+        """The score of records at these distances from their closest guess."""
         ratios = distances / self.typical
         exact, near = int((ratios <= _EXACT).sum()), int((ratios <= _NEAR).sum())
         return Score(exact, near, float(np.median(ratios)))
@@ -75,20 +78,20 @@ class ReconstructionScorer:
 def _closest(
     points: Floats, others: Floats, indices: np.ndarray | None = None
 ) -> tuple[Floats, np.ndarray]:
-    """Squared distance to the closest of the others, and its index.
+    """The squared distance of each point to the closest of the others, and the index of that one.
 
-    `indices` are those of the points themselves among the others, which do not count.
+    If the points are among the others, `indices` are their own, which do not count.
     """
     squares, which = np.empty(len(points)), np.empty(len(points), dtype=np.int64)
-    for start in range(0, len(points), _ROWS):
-        block = slice(start, start + _ROWS)
-        cost = ground_cost(points[block], others)
+    for start in range(0, len(points), _CHUNK_ROWS):
+        chunk = slice(start, start + _CHUNK_ROWS)
+        cost = ground_cost(points[chunk], others)
         if indices is not None:
-            cost[np.arange(len(cost)), indices[block]] = np.inf
-        which[block] = cost.argmin(axis=1)
+            cost[np.arange(len(cost)), indices[chunk]] = np.inf
+        which[chunk] = cost.argmin(axis=1)
         # From the difference itself: |x|^2 - 2 x.y + |y|^2 loses all digits if guess and record
         # agree.
-        squares[block] = ((points[block] - others[which[block]]) ** 2).sum(axis=1)
+        squares[chunk] = ((points[chunk] - others[which[chunk]]) ** 2).sum(axis=1)
     if indices is not None and len(others) == 1:
         squares[:] = np.inf
     return squares, which

@@ -1,4 +1,4 @@
-"""What an attacking server can use: a client's replies, and what is public."""
+"""What an attacking server can use: the replies of a client, and what is public about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedwad.ot import Floats, Measure, Summary
 
 __all__ = ["AttackSession"]
 
-_T = 0.5  # the parameter t of FedWaD's interpolant
+_T = 0.5  # the parameter t of FedWaD's interpolant in the requests of this module
 
 
 class AttackSession:
@@ -43,10 +43,10 @@ class AttackSession:
         self._kinds = kinds
         self.policy = policy
         self.count, self.features = len(data.measure), data.measure.dimension
-        #: The largest norm of a record; it is public in private releases.
+        #: A little more than the largest norm of a record; it is public in private releases.
         self.clip_norm = float(1.01 * np.sqrt((data.measure.points**2).sum(axis=1)).max()) or 1.0
         #: The records themselves, for attacks that know all records but one.
-        self.known = data.measure.points
+        self.records = data.measure.points
         #: The names of classes, which a server that trains must know.
         self.classes = tuple(self._client.data.names) or (0, 1)
         self.answered = 0
@@ -66,13 +66,13 @@ class AttackSession:
         return cap is not None and self._client.ledger.queries >= cap
 
     def queries(self, wanted: int, reserved: int = 0) -> int:
-        """How many of `wanted` queries the policy's cap allows, with `reserved` ones put aside."""
+        """How many of `wanted` queries the policy's cap allows if `reserved` ones are kept back."""
         cap = self.policy.max_queries
         return wanted if cap is None else min(wanted, cap - reserved)
 
     @property
     def should_stop(self) -> bool:
-        """Whether further requests of a refused kind would be refused too."""
+        """Whether, after a refusal, further requests of the same kind would be refused too."""
         return not self.answered or self.is_spent
 
     @property
@@ -83,9 +83,9 @@ class AttackSession:
     @property
     def max_support(self) -> int:
         """The largest support that the cell size and the policy allow."""
-        largest = self.count // max(1, self.policy.min_cell_size)
-        allowed = self.policy.max_support
-        return max(1, largest if allowed is None else min(largest, allowed))
+        by_cell_size = self.count // max(1, self.policy.min_cell_size)
+        cap = self.policy.max_support
+        return max(1, by_cell_size if cap is None else min(by_cell_size, cap))
 
     def ask_summary(self, request: Request) -> Summary | None:
         """The summary without labels that answers the request; None if there is none."""
@@ -103,7 +103,10 @@ class AttackSession:
         return self.uses(kind) and kind in self.policy.allow
 
     def ask(self, request: Request) -> Reply | None:
-        """The reply, or None if the request was refused; the reason is recorded."""
+        """The reply, or None if the request was refused or the method does not use its kind.
+
+        The reason of a refusal is recorded.
+        """
         if not self.uses(type(request).kind):
             return None
         try:
@@ -119,9 +122,9 @@ class AttackSession:
     def ask_before_and_after(
         self, record: int, request: Request
     ) -> tuple[Reply | None, Reply | None]:
-        """The replies on one ledger before this record joined the data, and after."""
-        kept, labels = np.arange(self.count) != record, self._data.labels
-        earlier = Dataset(Measure(self.known[kept]), None if labels is None else labels[kept])
+        """The replies before and after this record joined the data, of clients with one ledger."""
+        others, labels = np.arange(self.count) != record, self._data.labels
+        earlier = Dataset(Measure(self.records[others]), None if labels is None else labels[others])
         ledger, replies = Ledger(), []
         for data in (earlier, self._data):
             try:
@@ -146,7 +149,7 @@ class AttackSession:
         return summary.means if summary and len(summary.means) == len(support) else None
 
     def estimate_moments(self) -> tuple[Floats, Floats]:
-        """Rough mean and scale of the data: from the moments, a summary, or one round."""
+        """A rough mean and scale of each feature, from the moments, a summary, or one round."""
         moments = self.ask(MomentsRequest()) if self.may_ask("moments") else None
         if isinstance(moments, Moments):
             return moments.mean, np.maximum(moments.scale, 1e-300)

@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 _QUERIES = 60
-_TRIALS = 5  # synthetic samples, of which one is taken
-_SINGLE = 1e-6  # relative error up to which a feature deviates in one record only
+_TRIALS = 5  # synthetic samples that are drawn, of which the best is taken
+_SINGLE = 1e-6  # largest relative error if a feature deviates in a single record
 
 
 def draw_from_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
@@ -53,22 +53,27 @@ def draw_from_cells(session: AttackSession, summary: Summary, rng: np.random.Gen
 
 
 def _draw_by_class(session: AttackSession, rng: np.random.Generator) -> Floats | None:
-    """Draws class by class: of several, those whose calibration is most similar to the site's."""
+    """n draws, class by class: of several samples the one with the calibration nearest the site's.
+
+    None if there is no summary by class.
+    """
     request = SummaryRequest(min(10, session.max_support), "auto", 2.0, 0, "diag")
     reply = session.ask(request)
     if not isinstance(reply, SummaryReply) or not isinstance(reply.summary, LabelledSummary):
         return None
-    parts, known = reply.summary.parts, reply.calibration
+    parts, target = reply.summary.parts, reply.calibration
     samples = [SyntheticSample.of(part) for part in parts]
     codes = np.repeat(np.arange(len(parts)), [part.count for part in parts])
     best, smallest = session.no_guesses, np.inf
-    for _ in range(1 if known is None else _TRIALS):
-        points = np.concatenate([one.draw(one.summary.count, rng).points for one in samples])
+    for _ in range(1 if target is None else _TRIALS):
+        points = np.concatenate(
+            [sample.draw(sample.summary.count, rng).points for sample in samples]
+        )
         difference = 0.0
-        if known is not None:
+        if target is not None:
             kind = reply.summary.covariance_type
             calibration = calibrate(Measure(points), request.cells, kind, codes=codes)
-            difference = _calibration_difference(calibration, known)
+            difference = _calibration_difference(calibration, target)
         if difference < smallest:
             best, smallest = points, difference
     return best
@@ -83,11 +88,11 @@ def _calibration_difference(one: Calibration, other: Calibration) -> float:
 
 
 def find_rare_records(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Records that alone differ in a feature from all others, from a full covariance.
+    """Records that differ from all others in some feature j, from a full covariance.
 
-    Let x_j = b for all records but one, x*. The total moments contain v = n E[x_j - b] = x*_j - b
-    and n E[(x_j - b)^2], which is v^2 if there is only one such record. Then
-    n E[(x_j - b) x] / v = x* in all features.
+    Let x_j = b for all records but one, x*. The moments of all records give
+    v = n E[x_j - b] = x*_j - b and n E[(x_j - b)^2], which is v^2 if there is only one such record.
+    Then n E[(x_j - b) x] / v = x* in all features.
     """
     request = SummaryRequest(min(10, session.max_support), "full", 2.0, 0)
     summary = session.ask_summary(request)
@@ -100,13 +105,13 @@ def find_rare_records(session: AttackSession, rng: np.random.Generator) -> Float
     )
     n, mean = session.count, summary.mean
     second = within + (summary.means.T * summary.weights) @ summary.means
-    found = []
+    guesses = []
     for j, base in enumerate(np.median(summary.means, axis=0)):
         value = n * (mean[j] - base)
         square = n * (second[j, j] - 2 * base * mean[j] + base**2)
         if value != 0 and abs(square / value**2 - 1) < _SINGLE:
-            found.append(n * (second[j] - base * mean) / value)
-    return np.array(found[:n]) if found else session.no_guesses
+            guesses.append(n * (second[j] - base * mean) / value)
+    return np.array(guesses[:n]) if guesses else session.no_guesses
 
 
 def difference_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
@@ -137,14 +142,17 @@ def difference_summaries(session: AttackSession, rng: np.random.Generator) -> Fl
 
 
 def difference_cells(counts: NDArray[np.int64], means: Floats, max_candidates: int) -> Floats:
-    """Distinct differences of the sums of cells of c and c + 1 records, nearest to a cell first."""
+    """Distinct differences of the sums of cells of c and c + 1 records, nearest to the cell first.
+
+    The means themselves if no two cells have such counts.
+    """
     fewer, more = np.nonzero(counts[None, :] - counts[:, None] == 1)
     if not len(fewer):
         return np.asarray(means[:max_candidates])
-    found = means[fewer] + counts[more][:, None] * (means[more] - means[fewer])
-    squares = ((found - means[fewer]) ** 2).sum(axis=1)
+    candidates = means[fewer] + counts[more][:, None] * (means[more] - means[fewer])
+    squares = ((candidates - means[fewer]) ** 2).sum(axis=1)
     order = np.argsort(squares, kind="stable")[: 20 * max_candidates]
     size = float(np.abs(means).max()) or 1.0
-    rounded = np.round(found[order] / (1e-8 * size))
+    rounded = np.round(candidates[order] / (1e-8 * size))
     _, first = np.unique(rounded, axis=0, return_index=True)
-    return np.asarray(found[order][np.sort(first)][:max_candidates])
+    return np.asarray(candidates[order][np.sort(first)][:max_candidates])

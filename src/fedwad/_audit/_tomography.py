@@ -1,12 +1,12 @@
 """Tomography: fit the data to many replies about the same client.
 
 The server chooses a plane through the data and sends supports on lines in it, one direction after
-another. Along a line the optimal plan sorts, so a reply contains the means of consecutive blocks of
-m = n / S records. In the plane this is a problem with 2 n unknowns: move points until their sorted
-block means agree with the replies, first by averaged projections and then by damped Gauss-Newton
-steps. Once the points in the plane are right, the members of every block are known, and *all*
-features follow from linear equations: a hundred queries give thousands of equations for n unknown
-records.
+another. The optimal plan to such a support sorts the records along the line, and a cell holds n / S
+consecutive records. In the plane this is a problem with 2 n unknowns: points are moved until the
+means of their cells agree with the replies, first by averaged projections and then by damped
+Gauss-Newton steps. If the points in the plane are right, the members of every cell are known. Then
+*all* features follow from linear equations: a hundred queries give thousands of equations for n
+unknown records.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from fedwad.ot import Floats, Measure
 __all__ = ["tomography"]
 
 _MAX_QUERIES = 120
-_MOST_BLOCK = 40  # records; larger blocks were never reconstructed
+_MAX_CELL = 40  # records; larger cells were never reconstructed
 _STARTS, _AVERAGING_STEPS, _NEWTON_STEPS = 6, 300, 60
-_SMALL_BLOCK = 6  # records; for larger blocks a second start never helped
+_SMALL_CELL = 6  # records; for larger cells a second start never helped
 _DAMPING = 0.02
 _TOLERANCE = 1e-9
-_LARGEST = 1000  # records; beyond, the fit would take hours
+_MAX_RECORDS = 1000  # with more, the fit would take hours
 
 
 @dataclass(frozen=True)
 class _Projections:
-    """Directions (L, 2) in the plane, block means along them (L, S), and n."""
+    """Directions (L, 2) in the plane, cell means along them (L, S), and the number of records n."""
 
     directions: Floats
     means: Floats
     count: int
 
-    def assign_blocks(self, points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Records in the order of each direction, and the block of each record: (L, n) both."""
+    def assign_cells(self, points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Records in the order of each direction, and the cell of each record: (L, n) both."""
         order = np.argsort(points @ self.directions.T, axis=0, kind="stable").T
-        blocks = np.empty_like(order)
+        cells = np.empty_like(order)
         size = self.count // self.means.shape[1]
         np.put_along_axis(
-            blocks, order, np.broadcast_to(np.arange(self.count) // size, order.shape), axis=1
+            cells, order, np.broadcast_to(np.arange(self.count) // size, order.shape), axis=1
         )
-        return order, blocks
+        return order, cells
 
     def residuals(self, points: Floats) -> tuple[Floats, NDArray[np.int64]]:
-        """Observed minus fitted block means (L, S), and the block of each record (L, n)."""
-        order, blocks = self.assign_blocks(points)
+        """Observed minus fitted cell means (L, S), and the cell of each record (L, n)."""
+        order, cells = self.assign_cells(points)
         along = np.take_along_axis((points @ self.directions.T).T, order, axis=1)
-        return self.means - along.reshape(*self.means.shape, -1).mean(axis=2), blocks
+        return self.means - along.reshape(*self.means.shape, -1).mean(axis=2), cells
 
 
 def _largest_divisor(count: int, limit: int) -> int:
@@ -63,7 +63,11 @@ def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Query lines in many directions of one plane, with the largest support that divides n."""
     count = session.count
     size = _largest_divisor(count, min(session.max_support, count // 2))
-    if size < max(2, session.policy.min_support) or count // size > _MOST_BLOCK or count > _LARGEST:
+    if (
+        size < max(2, session.policy.min_support)
+        or count // size > _MAX_CELL
+        or count > _MAX_RECORDS
+    ):
         return _one_round(session)
     mean, scale = session.estimate_moments()
     plane = np.ones((1, 1))
@@ -84,7 +88,7 @@ def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
 
 
 def _one_round(session: AttackSession) -> Floats:
-    """The cell means of one round, for data on which a fit is hopeless."""
+    """The cell means of one round as guesses, for data on which a fit is hopeless."""
     size = min(session.max_support, max(1, session.policy.min_support))
     support = np.random.default_rng(0).standard_normal((size, session.features))
     means = session.cell_means(Measure(support))
@@ -109,39 +113,37 @@ def _query_lines(
 
 
 def _fit_points(projections: _Projections, rng: np.random.Generator) -> Floats:
-    """Points in the plane whose block means agree best with the replies, from a few starts."""
+    """Points in the plane whose cell means agree best with the replies, from a few starts."""
     scale = float(projections.means.std()) or 1.0
     best, smallest = None, np.inf
-    small = projections.count <= _SMALL_BLOCK * projections.means.shape[1]
-    for _ in range(_STARTS if small else 1):
+    has_small_cells = projections.count <= _SMALL_CELL * projections.means.shape[1]
+    for _ in range(_STARTS if has_small_cells else 1):
         points = scale * rng.standard_normal((projections.count, 2))
         for _ in range(_AVERAGING_STEPS):
-            residuals, blocks = projections.residuals(points)
-            back = np.take_along_axis(residuals, blocks, axis=1)
+            residuals, cells = projections.residuals(points)
+            back = np.take_along_axis(residuals, cells, axis=1)
             points = points + 2 / len(projections.directions) * back.T @ projections.directions
         for _ in range(_NEWTON_STEPS):
-            residuals, blocks = projections.residuals(points)
-            size = float(np.sqrt((residuals**2).mean()))
-            if size < smallest:
-                best, smallest = points, size
-            if size <= _TOLERANCE * scale:
+            residuals, cells = projections.residuals(points)
+            misfit = float(np.sqrt((residuals**2).mean()))
+            if misfit < smallest:
+                best, smallest = points, misfit
+            if misfit <= _TOLERANCE * scale:
                 return points
-            points = points + _newton_step(projections, residuals, blocks)
+            points = points + _newton_step(projections, residuals, cells)
     assert best is not None  # noqa: S101
     return best
 
 
-def _newton_step(projections: _Projections, residuals: Floats, blocks: NDArray[np.int64]) -> Floats:
-    """A damped Gauss-Newton step with the members of each block fixed."""
+def _newton_step(projections: _Projections, residuals: Floats, cells: NDArray[np.int64]) -> Floats:
+    """A damped Gauss-Newton step with the members of each cell fixed."""
     from scipy import sparse
 
-    rows, columns, n = (
-        _row_indices(blocks, projections.means.shape[1]),
-        np.tile(np.arange(projections.count), len(blocks)),
-        projections.count,
-    )
-    share = projections.means.shape[1] / n
-    values = [np.repeat(projections.directions[:, axis], n) * share for axis in (0, 1)]
+    n, cells_per_line = projections.count, projections.means.shape[1]
+    rows = _equation_indices(cells, cells_per_line)
+    columns = np.tile(np.arange(n), len(cells))
+    weight = cells_per_line / n  # of a record in the mean of its cell
+    values = [np.repeat(projections.directions[:, axis], n) * weight for axis in (0, 1)]
     matrix = sparse.csr_matrix(
         (np.concatenate(values), (np.tile(rows, 2), np.concatenate([columns, columns + n]))),
         shape=(residuals.size, 2 * n),
@@ -152,20 +154,24 @@ def _newton_step(projections: _Projections, residuals: Floats, blocks: NDArray[n
 
 
 def _solve_records(projections: _Projections, points: Floats, replies: Floats) -> Floats:
-    """Records from the means of blocks whose members are known, by least squares."""
+    """Records from the means of cells whose members are known, by least squares."""
     from scipy import sparse
 
-    _, blocks = projections.assign_blocks(points)
-    n, blocks_each = projections.count, projections.means.shape[1]
-    columns = np.tile(np.arange(n), len(blocks))
+    _, cells = projections.assign_cells(points)
+    n, cells_per_line = projections.count, projections.means.shape[1]
+    columns = np.tile(np.arange(n), len(cells))
     matrix = sparse.csr_matrix(
-        (np.full(blocks.size, blocks_each / n), (_row_indices(blocks, blocks_each), columns)),
-        shape=(len(blocks) * blocks_each, n),
+        (
+            np.full(cells.size, cells_per_line / n),
+            (_equation_indices(cells, cells_per_line), columns),
+        ),
+        shape=(len(cells) * cells_per_line, n),
     )
-    right = replies.reshape(-1, replies.shape[2])
-    solved, *_ = np.linalg.lstsq((matrix.T @ matrix).toarray(), matrix.T @ right, rcond=1e-12)
-    return np.asarray(solved)
+    means = replies.reshape(-1, replies.shape[2])
+    records, *_ = np.linalg.lstsq((matrix.T @ matrix).toarray(), matrix.T @ means, rcond=1e-12)
+    return np.asarray(records)
 
 
-def _row_indices(blocks: NDArray[np.int64], blocks_each: int) -> NDArray[np.int64]:
-    return np.asarray((np.arange(len(blocks))[:, None] * blocks_each + blocks).ravel())
+def _equation_indices(cells: NDArray[np.int64], cells_per_line: int) -> NDArray[np.int64]:
+    """For each line and record the index of the equation about its cell."""
+    return np.asarray((np.arange(len(cells))[:, None] * cells_per_line + cells).ravel())

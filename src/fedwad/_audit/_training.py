@@ -1,8 +1,9 @@
 """Attacks on training: networks whose weights the server chose to read records.
 
 The first attack chooses units whose thresholds are a little apart along one direction. The
-gradients of two neighbours then differ by the records between their thresholds. The second attack
-chooses a network that says on which side of a plane a record lies. Each test then counts records.
+gradients of two neighbouring units then differ by the records between their thresholds. The second
+attack chooses a network that classifies records by the side of a plane on which they lie. The
+number of correct records in a test changes when the plane passes a record.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from fedwad.ot import Floats
 
 __all__ = ["bisect_by_tests", "invert_update"]
 
-_SIZES = (512, 256, 64)  # of the built-in network
-_SMALL = 1e-3  # of weights, so that all units are in their linear part
-_FILLED = 1e-3  # of the largest share, above which a gap holds a record
-_HALVINGS, _FAR, _TURN = 30, 50.0, 1e-2
-_MOST_FEATURES = 16  # of counting: each takes a message for every halving
+_SIZES = (512, 256, 64)  # of the layers of the built-in network
+_SMALL = 1e-3  # size of the first weights, so that all units are in their linear part
+_FILLED = 1e-3  # part of the largest step of the bias from which a gap holds a record
+_HALVINGS = 30
+_FAR = 50.0  # threshold beyond all records, in clip norms
+_TURN = 1e-2  # by which directions are turned
+_MAX_FEATURES = 16  # of counting: each feature takes a message for every halving
 
 
 def invert_update(session: AttackSession, rng: np.random.Generator) -> Floats:
@@ -47,14 +50,16 @@ def invert_update(session: AttackSession, rng: np.random.Generator) -> Floats:
     if not isinstance(reply, TrainReply) or len(reply.weights) != len(weights):
         return session.no_guesses
     change = (weights - reply.weights).astype(np.float64)
-    slopes = change[: _SIZES[0] * d].reshape(_SIZES[0], d)
-    sides = change[_SIZES[0] * d : _SIZES[0] * (d + 1)]
-    sums, shares = -np.diff(slopes, axis=0), -np.diff(sides)
-    filled = np.abs(shares) > _FILLED * np.abs(shares).max()
+    weight_changes = change[: _SIZES[0] * d].reshape(_SIZES[0], d)
+    bias_changes = change[_SIZES[0] * d : _SIZES[0] * (d + 1)]
+    # If one record x lies between two thresholds, the changes of the two units differ by c x in the
+    # weights and by c in the bias.
+    weight_steps, bias_steps = -np.diff(weight_changes, axis=0), -np.diff(bias_changes)
+    filled = np.abs(bias_steps) > _FILLED * np.abs(bias_steps).max()
     if not filled.any():
         return session.no_guesses
-    found = sums[filled] / shares[filled][:, None]
-    return np.asarray(found[np.isfinite(found).all(axis=1)])
+    guesses = weight_steps[filled] / bias_steps[filled][:, None]
+    return np.asarray(guesses[np.isfinite(guesses).all(axis=1)])
 
 
 def bisect_by_tests(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
@@ -63,7 +68,7 @@ def bisect_by_tests(session: AttackSession, rng: np.random.Generator) -> Floats:
     Directions that are turned a little find the same record, and give all its features.
     """
     d = session.features
-    if d > _MOST_FEATURES:
+    if d > _MAX_FEATURES:
         return session.no_guesses
     turned = np.eye(d)[0] + _TURN * np.eye(d)
     farthest = [_find_farthest(session, direction) for direction in turned]
@@ -86,6 +91,7 @@ def _find_farthest(session: AttackSession, direction: Floats) -> float | None:
 
 
 def _count_correct(session: AttackSession, direction: Floats, threshold: float) -> int | None:
+    """How many records a network classifies right that asks whether they lie beyond a threshold."""
     first, bias = np.zeros((_SIZES[0], session.features)), np.zeros(_SIZES[0])
     first[0], bias[0] = direction, -threshold
     weights = _build_weights(session, first, bias, (0.0, 1e6), (1e-6, 0.0))
@@ -100,7 +106,7 @@ def _build_weights(
     head: tuple[float, float],
     head_bias: tuple[float, float],
 ) -> Any:
-    """Weights of the built-in network: this first layer, its units added up, two logits of that."""
+    """Weights of the built-in network: this first layer, the sum of its units, two logits."""
     classes = len(session.classes)
     second, third = np.zeros((_SIZES[1], _SIZES[0])), np.zeros((_SIZES[2], _SIZES[1]))
     second[0], third[0, 0] = 1.0, 1.0

@@ -22,7 +22,7 @@ __all__ = ["invert_two_rounds"]
 
 
 def invert_two_rounds(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Two rounds with S = n points, each with its own secret t."""
+    """All records from two rounds with S = n points, each with its own secret t."""
     mean, scale = session.estimate_moments()
     starts, moves = [], []
     for k in range(2):

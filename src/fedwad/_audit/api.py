@@ -1,4 +1,4 @@
-"""Running the attacks."""
+"""The audit: it runs all attacks and scores them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Method = Literal[
 ]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-_MAX_RECORDS = 1000  # records; of larger data a random part is audited
-_SHOWN = 8
+_MAX_RECORDS = 1000  # that are attacked; of larger data a random part
+_N_SHOWN = 8  # records that the page shows beside their reconstructions
 
 
 def audit(
@@ -58,9 +58,10 @@ def audit(
     policy : Policy or the path of one; by default the open policy, which answers everything, as in
         the paper's protocol
     method : "fedwad", "hub", "summary", "test", "coreset", "classifier", "training" (of labelled
-        data, with PyTorch), "private" or, of tables, "schema", where a record counts as
-        reconstructed if a value comes back that fewer than ten records have; all by default
-    seed : seed of the random numbers; the same seed gives the same result, bit for bit
+        data, with PyTorch), "private" or "schema" (of tables: a record counts as reconstructed if
+        one of its values is revealed that fewer than ten records have); all by default
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit, except for
+        "private", whose releases have fresh noise
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
     missing : text or texts that stand for a missing value in a table
@@ -83,50 +84,52 @@ def audit(
     if method is not None:
         check_choice(method, "method", METHODS)
     seed = check_integer(seed, "seed", 0)
-    rules, name = _policy(policy)
+    policy, policy_name = _load_policy(policy)
     columns = Columns.of(label_column, drop, missing, schema)
     source = read_raw(data, columns=columns)
     dataset = read(source, columns=columns).sort_features()
-    everything = Dataset(Measure(dataset.measure.points), dataset.labels)  # without weights
-    part = _random_part(everything, seed)
+    all_records = Dataset(Measure(dataset.measure.points), dataset.labels)  # without weights
+    part = _random_part(all_records, seed)
     points = part.measure.points
     if len(points) < 2:
         raise InputError("The data have one record; an audit needs at least two records.")
     if method == "schema" and not isinstance(source, RawTable):
-        raise InputError("The data are no table with named columns, so they send no profile.")
+        raise InputError(
+            "The data are no table with named columns, so their site would send no profile."
+        )
     scorer = ReconstructionScorer(points)
-    shown = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_SHOWN])]
+    shown = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_N_SHOWN])]
     methods = METHODS if method is None else (method,)
-    tasks = [(kind, attack) for kind in methods for attack in ATTACKS if kind in attack.methods]
-    full_scorer = scorer
-    if part is not everything:
-        full_scorer = ReconstructionScorer(everything.measure.points)
-    targets = {False: (part, scorer), True: (everything, full_scorer)}
+    tasks = [(name, attack) for name in methods for attack in ATTACKS if name in attack.methods]
+    scorer_of_all = scorer
+    if part is not all_records:
+        scorer_of_all = ReconstructionScorer(all_records.measure.points)
     rows: list[Row] = []
-    guesses: dict[tuple[str, str], Floats] = {}
-    for k, (kind, attack) in enumerate(tasks):
+    closest: dict[tuple[str, str], Floats] = {}  # guesses to the shown records
+    for k, (name, attack) in enumerate(tasks):
         if callback is not None:
-            callback(f"{kind}: {attack.name}", k, len(tasks))
-        target, target_scorer = targets[attack.on_all]
-        session = AttackSession(target, rules, REQUEST_KINDS[kind])
-        found = attack.run(session, np.random.default_rng([seed, k]))
-        rows.append(_row(kind, attack, session, found, target_scorer))
-        if len(found):
-            guesses[kind, attack.name] = scorer.nearest(shown, found)
+            callback(f"{name}: {attack.name}", k, len(tasks))
+        is_all = attack.on_all_records
+        target, target_scorer = (all_records, scorer_of_all) if is_all else (part, scorer)
+        session = AttackSession(target, policy, REQUEST_KINDS[name])
+        guesses = attack.run(session, np.random.default_rng([seed, k]))
+        rows.append(_row(name, attack, session, guesses, target_scorer))
+        if len(guesses):
+            closest[name, attack.name] = scorer.nearest(shown, guesses)
     return AuditResult(
-        rows=(*rows, *_other_rows(methods, source, dataset, rules)),
+        rows=(*rows, *_other_rows(methods, source, dataset, policy)),
         baseline=scorer.baseline,
-        policy=name,
+        policy=policy_name,
         n_attacked=len(points),
         n_features=points.shape[1],
         n_records=len(dataset.measure),
         seed=seed,
-        samples=Samples(shown, guesses, dataset.features, dataset.schema),
+        samples=Samples(shown, closest, dataset.features, dataset.schema),
     )
 
 
-def _policy(policy: Policy | str | Path | None) -> tuple[Policy, str]:
-    """The policy, and its name in messages."""
+def _load_policy(policy: Policy | str | Path | None) -> tuple[Policy, str]:
+    """The policy, and its name in sentences."""
     if policy is None:
         return Policy.open(), "the open policy"
     if isinstance(policy, str | Path):
@@ -140,10 +143,10 @@ def _row(
     method: str,
     attack: Attack,
     session: AttackSession,
-    found: Floats,
+    guesses: Floats,
     scorer: ReconstructionScorer,
 ) -> Row:
-    score = scorer.score(found)
+    score = scorer.score(guesses)
     refused = (session.refusals or session.inapplicable or [""])[-1]
     is_skipped = session.inapplicable and not session.answered and not session.refusals
     return Row(
@@ -160,21 +163,21 @@ def _row(
 
 
 def _other_rows(
-    methods: Sequence[str], source: Dataset | RawTable, dataset: Dataset, rules: Policy
+    methods: Sequence[str], source: Dataset | RawTable, dataset: Dataset, policy: Policy
 ) -> Iterator[Row]:
     """The attacks that are not about whole records."""
     if "schema" in methods and isinstance(source, RawTable):
-        yield _profile_row(source, rules)
-    if "private" in methods and dataset.labels is not None and rules.label_names:
-        yield _label_row(dataset, rules)
+        yield _profile_row(source, policy)
+    if "private" in methods and dataset.labels is not None and policy.label_names:
+        yield _label_row(dataset, policy)
 
 
 def _profile_row(table: RawTable, policy: Policy) -> Row:
     """The attack on the profile, which is about values in columns and not about whole records."""
-    found, answered, refused = count_revealed_rows(table, policy)
-    score = Score(found, found, 0.0 if found else math.inf)
+    revealed, answered, refused = count_revealed_rows(table, policy)
+    score = Score(revealed, revealed, 0.0 if revealed else math.inf)
     requests = "one profile of the table"
-    return Row("schema", "values of few records", requests, answered, refused, score, found > 0)
+    return Row("schema", "values of few records", requests, answered, refused, score, revealed > 0)
 
 
 def _label_row(data: Dataset, policy: Policy) -> Row:
@@ -198,12 +201,12 @@ def _random_part(data: Dataset, seed: int) -> Dataset:
 
 
 def _is_beyond_chance(score: Score, baseline: Score) -> bool:
-    """Whether the score is three standard deviations above a fresh sample's.
+    """Whether a count of the score is three standard deviations above that of a fresh sample.
 
-    Exact hits are beyond chance if the fresh sample has none.
+    Any exact reconstruction is beyond chance if the fresh sample has none.
     """
     if score.exact and not baseline.exact:
         return True
     # Both are counts of rare events, so the variance of their difference is about their sum.
     pairs = (score.exact, baseline.exact), (score.near, baseline.near)
-    return any(got - by_chance > 3 * math.sqrt(got + by_chance + 1) for got, by_chance in pairs)
+    return any(count - fresh > 3 * math.sqrt(count + fresh + 1) for count, fresh in pairs)
