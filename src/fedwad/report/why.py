@@ -42,7 +42,9 @@ def why_sentences(
     try:
         if len(matrix) == 2:
             return _pair_sentences(matrix.explain(*matrix.sites), format_site, format_text)
-        explanations = matrix.explain_clusters(list(range(len(matrix))))  # each site against all
+        explanations = matrix.explain_clusters(
+            list(range(len(matrix)))
+        )  # each site against the others
     except InputError:
         return []
     sites = (site for site in _farthest_first(matrix) if explanations[site].causes)

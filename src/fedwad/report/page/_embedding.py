@@ -107,12 +107,12 @@ def _map(result: EmbeddingResult, labels: NDArray[np.int64]) -> str:
 def _draw(
     result: EmbeddingResult, points: Floats, labels: NDArray[np.int64], width: int, caption: str
 ) -> str:
-    drawn = PointMap.of(points, width, _MARGIN, 0.3, 0.8)
+    point_map = PointMap.of(points, width, _MARGIN, 0.3, 0.8)
     size = float(np.clip(150 / np.sqrt(len(points)), 1.5, 9))
     paths = [
         tag(
             "path",
-            d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in drawn.dots[labels == label]),
+            d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in point_map.dots[labels == label]),
             class_=f"c{k % len(CLUSTER_COLOURS)}",
             style=f"stroke:var(--c);stroke-width:{size:.1f};stroke-linecap:round;fill:none",
         )
@@ -121,19 +121,19 @@ def _draw(
     return tag(
         "svg",
         *paths,
-        _names(result, drawn) if len(result) <= _MAX_NAMED else "",
-        drawn.scale_bar,
-        viewBox=f"0 0 {width} {drawn.height:.0f}",
+        _names(result, point_map) if len(result) <= _MAX_NAMED else "",
+        point_map.scale_bar,
+        viewBox=f"0 0 {width} {point_map.height:.0f}",
         role="img",
         aria_label=caption,
     )
 
 
-def _names(result: EmbeddingResult, drawn: PointMap) -> str:
+def _names(result: EmbeddingResult, point_map: PointMap) -> str:
     """The names that fit without overlaps."""
     texts = [
         tag("text", escape(text), x=label.x, y=label.y, dy="0.35em", text_anchor=label.anchor)
-        for text, label in place_names(result.sites, drawn.dots, drawn.label_area)
+        for text, label in place_names(result.sites, point_map.dots, point_map.label_area)
         if label is not None
     ]
     return tag("g", *texts, class_="axis")

@@ -181,26 +181,26 @@ def _diagonal_cell(view: MatrixView, site: int, position: int, gap: float) -> st
 
 
 def _shade_paths(
-    shades: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float
+    shades: Ints, is_known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float
 ) -> list[str]:
     """One path per shade for the cells above the diagonal.
 
     Without gaps, neighbours of one shade in a row become one bar.
     """
     paths: dict[str, list[str]] = {}
-    size = len(shades)
+    size, shades = len(shades), np.where(is_known, shades, -1)
     for row in range(size):
         column = row + 1
         while column < size:
-            colour, start = (shades[row, column], known[row, column]), column
+            shade, start = shades[row, column], column
             column += 1
-            while not gap and column < size and (shades[row, column], known[row, column]) == colour:
+            while not gap and column < size and shades[row, column] == shade:
                 column += 1
             bar = f"M{start} {row}h{column - start}v1h{start - column}z"
             if gap:
                 side = 1 - 2 * gap
                 bar = f"M{start + gap:.3f} {row + gap:.3f}h{side:.3f}v{side:.3f}h{-side:.3f}z"
-            paths.setdefault(f"l{colour[0]}" if colour[1] else "unknown", []).append(bar)
+            paths.setdefault("unknown" if shade < 0 else f"l{shade}", []).append(bar)
     return [tag("path", d="".join(bars), class_=name) for name, bars in sorted(paths.items())]
 
 

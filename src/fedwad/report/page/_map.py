@@ -29,17 +29,17 @@ def site_map(view: MatrixView) -> str:
     if view.size > 2:
         caption += (
             " A thin line connects each site to its nearest. A plane cannot show all distances"
-            f" exactly: half of them are drawn within {median_error:.0%} of their value."
+            f" exactly: half of them are point_map within {median_error:.0%} of their value."
         )
     figure = draw_both_widths(lambda width: _draw(view, points, width))
     return tag("figure", figure, readout, tag("figcaption", escape(caption)), class_="map")
 
 
 def _draw(view: MatrixView, points: Floats, width: int) -> str:
-    drawn = PointMap.of(points, width, _MARGIN, 0.34, 0.86)
-    dots = drawn.dots
+    point_map = PointMap.of(points, width, _MARGIN, 0.34, 0.86)
+    dots = point_map.dots
     nearest = sorted({(min(pair), max(pair)) for pair in enumerate(view.nearest.tolist())})
-    labels = place_names(view.names, dots, drawn.label_area, nearest)
+    labels = place_names(view.names, dots, point_map.label_area, nearest)
     lines = "".join(
         tag("path", d=f"M{dots[i, 0]:.1f} {dots[i, 1]:.1f}L{dots[j, 0]:.1f} {dots[j, 1]:.1f}")
         for i, j in nearest
@@ -61,8 +61,8 @@ def _draw(view: MatrixView, points: Floats, width: int) -> str:
         "svg",
         tag("g", lines, class_="nearest"),
         *sites,
-        drawn.scale_bar,
-        viewBox=f"0 0 {width} {drawn.height:.0f}",
+        point_map.scale_bar,
+        viewBox=f"0 0 {width} {point_map.height:.0f}",
         tabindex="0",
         role="application",
         aria_roledescription="map",

@@ -1,7 +1,7 @@
 """A distance matrix with everything that the parts of its page share: order, digits, clusters.
 
-The page is about the distances between populations where all of them are known, and about those
-between the samples otherwise.
+The page shows distances between populations if those between at least two sites are known, and
+distances between samples otherwise.
 """
 
 from __future__ import annotations
