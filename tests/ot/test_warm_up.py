@@ -32,7 +32,7 @@ print(compiled)
 
 def test_every_solver_is_compiled():
     names = warm_up()
-    assert {"match", "push_excess", "bid", "assign"} <= set(names)
+    assert {"match", "push_excess", "run_auction", "assign"} <= set(names)
     assert {"flows", "run_auctions"} <= set(names)
 
 

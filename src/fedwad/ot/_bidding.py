@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._measure import Floats, Indices
-from fedwad.ot._small.compiled import entry, inner
+from fedwad.ot._small.compiled import compiled_entry, compiled_inner
 
 __all__ = ["Integers", "assign_nearly", "new_tables", "quarter_tables"]
 
@@ -28,7 +28,7 @@ _LANES = 32  # numbers that compiled loops take at a time; tables are padded to 
 Integers = NDArray[np.int32]
 
 
-@inner
+@compiled_inner
 def _subtract(row, g, values):
     """Fill `values` with row - g, and return their minimum."""
     low = _LARGEST_INTEGER
@@ -39,7 +39,7 @@ def _subtract(row, g, values):
     return low
 
 
-@inner
+@compiled_inner
 def _least(values):
     low = _LARGEST_INTEGER
     for j in range(len(values)):
@@ -47,7 +47,7 @@ def _least(values):
     return low
 
 
-@inner
+@compiled_inner
 def _first(values, best):
     """The index of the first value that equals `best`; all are compared, in vector instructions."""
     index = _LARGEST_INTEGER
@@ -56,7 +56,7 @@ def _first(values, best):
     return index
 
 
-@inner
+@compiled_inner
 def _auction(cost, g, tolerance, scratch, values):
     """Assign a column to each row by bids, which lower the potentials g.
 
@@ -89,7 +89,7 @@ def _auction(cost, g, tolerance, scratch, values):
     return total / n
 
 
-@entry
+@compiled_entry
 def _run_auctions(costs, potentials, tolerances, scratch, values, mean_costs):
     """Auctions of falling tolerance for each table of costs.
 

@@ -1,4 +1,4 @@
-"""Compilation by numba: a callback when it starts, and all of it beforehand."""
+"""Compilation by numba: a callback when it starts, and a way to compile everything beforehand."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def compiling_began() -> None:
 def warm_up() -> tuple[str, ...]:
     """Compile all functions into numba's cache, which later processes load; return their names.
 
-    numba keeps the cache beside the package, in a folder of the user where it may not write there,
-    or in `NUMBA_CACHE_DIR`.
+    numba keeps the cache in `NUMBA_CACHE_DIR` if that is set. Otherwise it is beside the package,
+    or in a folder of the user if the package's folder is read-only.
     """
     from fedwad.ot._many import pair_distances
     from fedwad.ot._matching import match
@@ -46,17 +46,22 @@ def warm_up() -> tuple[str, ...]:
     list(near_squares({k: Measure(rng.random((90, 2))) for k in range(2)}, [(0, 1)]))
     cost, uniform, weighted = rng.random((400, 40)), np.full(40, 1 / 40), np.arange(1.0, 41.0) / 820
     for sinks in (uniform, weighted):
-        found = small_support(cost, np.full(400, 1 / 400), sinks)
-        small_support(cost, np.full(400, 1 / 400), sinks, found.g)
-    return tuple(sorted(_compiled()))
+        solution = small_support(cost, np.full(400, 1 / 400), sinks)
+        small_support(cost, np.full(400, 1 / 400), sinks, solution.g)
+    return tuple(sorted(_compiled_names()))
 
 
-def _compiled() -> list[str]:
-    """Names of the functions that are compiled and that Python calls."""
+def _compiled_names() -> list[str]:
+    """Names of the compiled functions that Python calls."""
     from fedwad.ot import _bidding, _matching
-    from fedwad.ot._small import auction, cells, dense, levels, paths
+    from fedwad.ot._small import auction, dense, levels, paths
 
-    members: dict[str, Any] = {}
-    for module in (_bidding, _matching, auction, cells, dense, levels, paths):
-        members |= vars(module)
-    return [name.strip("_") for name, one in members.items() if getattr(one, "signatures", None)]
+    modules = (_bidding, _matching, auction, dense, levels, paths)
+    members = (item for module in modules for item in vars(module).items())
+    return [name.strip("_") for name, value in members if _is_compiled_entry(value)]
+
+
+def _is_compiled_entry(value: Any) -> bool:
+    """Whether `value` is a function that numba has compiled for calls from Python."""
+    is_compiled = bool(getattr(value, "signatures", None))
+    return is_compiled and "no_cpython_wrapper" not in value.targetoptions

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedwad.ot._measure import Floats, Indices
-from fedwad.ot._small.compiled import entry, inner, inner_scan
+from fedwad.ot._small.compiled import compiled_entry, compiled_inner, compiled_inner_min
 from fedwad.ot._small.paths import first_at, least
 
 __all__ = ["match"]
@@ -14,7 +14,7 @@ __all__ = ["match"]
 NONE = -1  # a row or column without a partner
 
 
-@inner
+@compiled_inner
 def _match_zeros(cost, row_of, col_of):
     """Give each row a column of cost zero that is still free."""
     for i in range(len(cost)):
@@ -24,7 +24,7 @@ def _match_zeros(cost, row_of, col_of):
                 break
 
 
-@inner_scan
+@compiled_inner_min
 def _relax(row, base, price, dist, path, i):
     """Shorten the distances of columns over row i. Settled columns have price -inf and stay
     unchanged."""
@@ -48,7 +48,7 @@ def match(cost: Floats) -> tuple[Indices, Floats, Floats]:
     return indices[0], floats[0], floats[1]
 
 
-@entry
+@compiled_entry
 def _match(cost, indices, floats):
     """The assignment, into the first row of `indices` and the first two of `floats` (zero at
     first); the others are scratch."""

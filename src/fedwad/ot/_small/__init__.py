@@ -13,20 +13,24 @@ from fedwad.ot._measure import Floats, Indices
 from fedwad.ot._plan import TOLERANCE, Solution
 
 if TYPE_CHECKING:
-    from fedwad.ot._small.cells import CellPlan
+    from fedwad.ot._small.linked_plan import LinkedPlan
 
 __all__ = ["small_support"]
 
 _TOTAL_UNITS = 2**60  # weights that are not in integer ratios are cut into this many units
 _INTEGER_TOLERANCE = 1e-15  # relative distance from integer units that is rounding
-_FLOOR = 2**8  # of 2**60: a sink with this much excess is full (2e-16 of the total mass)
-# a warm start with more than this share of the mass misplaced is slower than a cold one (measured)
+# Of _TOTAL_UNITS: a sink with this much excess or less counts as balanced (2e-16 of all mass).
+_FLOOR = 2**8
+# With more than this fraction of the mass in wrong sinks, given potentials are a slower start than
+# those of subsamples (measured).
 _FAR = 0.12
 
 
 class _Units(NamedTuple):
-    """Integer masses: `sample` and `sink` sum to the same total; imbalances up to `floor` are
-    rounding errors."""
+    """Integer masses of samples and sinks, with the same total.
+
+    Imbalances of up to `floor` units are rounding errors.
+    """
 
     sample: NDArray[np.int64]
     sink: NDArray[np.int64]
@@ -39,7 +43,7 @@ def small_support(cost: Floats, a: Floats, b: Floats, start: Floats | None = Non
     Each sample i is assigned to the sink s that minimises c_is - g_s, with cost c and potentials g.
     The excess mass of over-full sinks is moved along shortest paths between sinks, which lowers
     potentials until all sinks are balanced. This is the method of successive shortest paths on a
-    graph whose S nodes are the sinks. With good initial potentials there is little to move: they
+    graph whose S nodes are the sinks. With good initial potentials there is little to move. They
     are `start`, the potentials of a similar problem, or come from nested subsamples of the rows.
 
     The potentials f in the solution are min_s c_is - g_s. Raises CertificateError when the number
@@ -77,9 +81,9 @@ def _integer_units(a: Floats, b: Floats) -> _Units:
         common = math.gcd(n, n_sinks)
         return _Units(np.full(n, n_sinks // common), np.full(n_sinks, n // common), 0)
     if uniform:
-        share = b * (n / b.sum())
-        rounded = np.rint(share).astype(np.int64)
-        if np.abs(share - rounded).max() <= _INTEGER_TOLERANCE * n and rounded.sum() == n:
+        in_samples = b * (n / b.sum())
+        rounded = np.rint(in_samples).astype(np.int64)
+        if np.abs(in_samples - rounded).max() <= _INTEGER_TOLERANCE * n and rounded.sum() == n:
             return _Units(np.ones(n, np.int64), rounded, 0)
         sample = np.full(n, _TOTAL_UNITS // n)
         return _Units(sample, _proportional(b, int(sample.sum())), _FLOOR)
@@ -90,18 +94,18 @@ def _proportional(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]
     """Integers in proportion to `weights` that sum to `total` exactly."""
     units = np.floor(weights * (total / weights.sum())).astype(np.int64)
     large = np.flatnonzero(units >= units.max() // 2)  # a unit more or less matters least there
-    each, left = divmod(total - int(units.sum()), len(large))
+    each, remainder = divmod(total - int(units.sum()), len(large))
     units[large] += each
-    units[large[:left]] += 1
+    units[large[:remainder]] += 1
     return np.asarray(units)
 
 
 def _entries(
-    plan: CellPlan, units: _Units, a: Floats, n_sinks: int
+    plan: LinkedPlan, units: _Units, a: Floats, n_sinks: int
 ) -> tuple[Indices, Indices, Floats]:
     """The entries of a plan with float masses: those of each sample sum to its weight."""
-    from fedwad.ot._small.cells import collect
     from fedwad.ot._small.forest import remove_cycles
+    from fedwad.ot._small.linked_plan import collect
 
     rows, cols, amount = collect(plan)
     n = len(units.sample)

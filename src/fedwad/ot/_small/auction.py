@@ -1,10 +1,10 @@
-"""Compiled auction: potentials that are optimal up to a tolerance, from scratch.
+"""Compiled auction: potentials that are optimal up to a tolerance.
 
-Samples bid for room in sinks, at prices p. Sample i bids for the sink s that minimises c_is + p_s,
-up to the price at which it would be indifferent to its second choice, plus eps. A sink keeps its
-highest bids as far as it has room, and its price is the lowest bid it keeps. When all samples are
-placed, g = -p is optimal up to eps per sample (Bertsekas). This is enough for the exact solver to
-start from, so the number of bids is limited and the capacities of sinks are approximate.
+Sinks have prices p. Sample i bids for the sink s that minimises c_is + p_s. It bids the price at
+which it would be indifferent to its second choice, plus eps. A sink keeps the highest bids that
+fill its capacity. Once it is full, its price is the lowest bid that it keeps. When all samples are
+placed, g = -p is optimal up to eps per sample (Bertsekas). The exact solver only starts from these
+potentials. So the number of bids is limited, and a sink may be over-full by part of one sample.
 """
 
 from typing import NamedTuple
@@ -12,24 +12,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._small.cells import NONE
-from fedwad.ot._small.compiled import entry, inner
+from fedwad.ot._small.compiled import compiled_entry, compiled_inner
+from fedwad.ot._small.linked_plan import NONE
 from fedwad.ot._small.paths import first_at, least
 
-WIDE = 32  # sinks from which on it pays to pass over a row several times in vector instructions
+# From this number of sinks on, several passes in vector instructions are faster than one without.
+_VECTOR_SINKS = 32
 
 
 class Bids(NamedTuple):
-    """The bids that each sink keeps: a pairing heap of samples, with the lowest bid on top."""
+    """The bids that each sink keeps: one pairing heap of samples per sink, lowest bid on top."""
 
     price: NDArray[np.float64]  # (n,) price that each sample bids
     child: NDArray[np.int64]  # (n,) first child in the heap
     sibling: NDArray[np.int64]  # (n,) next child of the same parent
     lowest: NDArray[np.int64]  # (S,) sample with the lowest bid of each sink, the heap's root
-    kept: NDArray[np.float64]  # (S,) mass of the bids kept
+    kept_mass: NDArray[np.float64]  # (S,) mass of the samples whose bids a sink keeps
 
 
-@inner
+@compiled_inner
 def _meld(bids, i, j):
     """Join two heaps, given by their roots; return the new root."""
     if i == NONE:
@@ -43,7 +44,7 @@ def _meld(bids, i, j):
     return i
 
 
-@inner
+@compiled_inner
 def _without_root(bids, root):
     """The heap without its root: meld the children in pairs, then the pairs from last to first."""
     pairs, i = NONE, bids.child[root]
@@ -62,7 +63,7 @@ def _without_root(bids, root):
     return heap
 
 
-@inner
+@compiled_inner
 def _two_best_narrow(row, g):
     """`two_best` in one pass, which is faster for few sinks."""
     best = second = np.inf
@@ -77,10 +78,10 @@ def _two_best_narrow(row, g):
     return arg, best, second
 
 
-@inner
+@compiled_inner
 def two_best(row, g, scratch):
     """The sink minimising c_is - g_s, the minimum, and the minimum over the other sinks."""
-    if len(g) < WIDE:
+    if len(g) < _VECTOR_SINKS:
         return _two_best_narrow(row, g)
     for s in range(len(g)):
         scratch[s] = row[s] - g[s]
@@ -93,12 +94,15 @@ def two_best(row, g, scratch):
 def auction(
     cost: NDArray[np.float64],
     weight: NDArray[np.float64],
-    room: NDArray[np.float64],
+    capacity: NDArray[np.float64],
     g: NDArray[np.float64],
     eps: float,
     max_bids: int,
 ) -> None:
-    """Raise the prices -g of the sinks until all samples are placed or `max_bids` bids are made."""
+    """Raise the prices -g of the sinks until all samples are placed or `max_bids` bids are made.
+
+    The auction starts from the potentials `g` and overwrites them.
+    """
     n, n_sinks = cost.shape
     bids = Bids(
         np.empty(n),
@@ -107,12 +111,12 @@ def auction(
         np.full(n_sinks, NONE),
         np.zeros(n_sinks),
     )
-    _bid(cost, weight, room, g, eps, max_bids, bids, np.arange(n), np.empty(n_sinks))
+    _run_auction(cost, weight, capacity, g, eps, max_bids, bids, np.arange(n), np.empty(n_sinks))
 
 
-@entry
-def _bid(cost, weight, room, g, eps, max_bids, bids, waiting, scratch):
-    """The auction; waiting samples bid one by one, and samples that are outbid wait again."""
+@compiled_entry
+def _run_auction(cost, weight, capacity, g, eps, max_bids, bids, waiting, scratch):
+    """Let the waiting samples bid one by one; samples that are outbid wait again."""
     n_waiting, count = len(waiting), 0
     while n_waiting > 0 and count < max_bids:
         count += 1
@@ -122,14 +126,14 @@ def _bid(cost, weight, room, g, eps, max_bids, bids, waiting, scratch):
         bids.price[i] = second - best + eps - g[s]
         bids.child[i] = NONE
         bids.lowest[s] = _meld(bids, bids.lowest[s], i)
-        bids.kept[s] += weight[i]
+        bids.kept_mass[s] += weight[i]
         j = bids.lowest[s]
-        while j != NONE and bids.kept[s] - weight[j] >= room[s]:
+        while j != NONE and bids.kept_mass[s] - weight[j] >= capacity[s]:
             g[s] = -bids.price[j]
             bids.lowest[s] = _without_root(bids, j)
-            bids.kept[s] -= weight[j]
+            bids.kept_mass[s] -= weight[j]
             waiting[n_waiting] = j
             n_waiting += 1
             j = bids.lowest[s]
-        if j != NONE and bids.kept[s] >= room[s]:
+        if j != NONE and bids.kept_mass[s] >= capacity[s]:
             g[s] = -bids.price[j]

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._measure import Floats
-from fedwad.ot._small.compiled import entry, inner
+from fedwad.ot._small.compiled import compiled_entry, compiled_inner
 
 __all__ = ["optimal_flows"]
 
-NONE = -1
+NONE = -1  # no row or column
 _NEGLIGIBLE = 2.0**-60  # of a total mass of one: less is rounding
-_STEPS = 50  # per point, after which a transport is given up
+_STEPS = 50  # per row and column, after which a transport is given up
 
 
-@inner
+@compiled_inner
 def _smallest(row):
     """The minimum of a row. Expressions of whole arrays would take seconds to compile."""
     low = np.inf
@@ -29,30 +29,32 @@ def _smallest(row):
 
 
 class _Tree(NamedTuple):
-    """A shortest-path tree: columns are reached from any row, rows from columns they send mass
-    to."""
+    """A shortest-path tree of rows and columns.
+
+    Paths lead from a row to any column, and from a column to the rows that send mass to it.
+    """
 
     dist: NDArray[np.float64]  # (m,) distance of each column
     parent: NDArray[np.int64]  # (m,) row from which a column was reached
-    done: NDArray[np.bool_]  # (m,) columns whose distance is final
-    depth: NDArray[np.float64]  # (n,) distance of each row, inf if not reached
+    done: NDArray[np.bool_]  # (m,) whether the distance of a column is final
+    row_dist: NDArray[np.float64]  # (n,) distance of each row, inf if not reached
     parent_col: NDArray[np.int64]  # (n,) column from which a row was reached
 
 
-@inner
+@compiled_inner
 def _search(cost, flow, room, u, v, source, tree):
-    """Dijkstra from row `source` to a column with room; returns it (NONE: none) and its distance.
+    """Dijkstra from row `source` to a column with room.
 
-    Reduced costs c_ij - u_i - v_j are the lengths, forward over any pair and backward where
-    something flows.
+    Returns that column (NONE: none has room) and its distance. The lengths are reduced costs
+    c_ij - u_i - v_j, from row to column for any pair and back where mass flows.
     """
     n, m = cost.shape
-    dist, parent, done, depth, parent_col = tree
+    dist, parent, done, row_dist, parent_col = tree
     for j in range(m):
         done[j] = False
     for i in range(n):
-        depth[i] = np.inf
-    depth[source], parent_col[source] = 0.0, NONE
+        row_dist[i] = np.inf
+    row_dist[source], parent_col[source] = 0.0, NONE
     for j in range(m):
         dist[j], parent[j] = max(cost[source, j] - u[source] - v[j], 0.0), source
     while True:
@@ -64,14 +66,14 @@ def _search(cost, flow, room, u, v, source, tree):
             return sink, length
         done[sink] = True
         for i in range(n):
-            if flow[i, sink] > 0.0 and depth[i] == np.inf:
-                depth[i], parent_col[i] = length, sink
+            if flow[i, sink] > 0.0 and row_dist[i] == np.inf:
+                row_dist[i], parent_col[i] = length, sink
                 _relax(cost[i], u[i], v, i, length, tree)
 
 
-@inner
+@compiled_inner
 def _relax(row, potential, v, i, length, tree):
-    """Shorten the distances of columns over row i, which lies at `length`."""
+    """Shorten the distances of columns over row i, whose own distance is `length`."""
     dist, parent, done = tree.dist, tree.parent, tree.done
     for j in range(len(row)):
         through = length + max(row[j] - potential - v[j], 0.0)
@@ -79,18 +81,18 @@ def _relax(row, potential, v, i, length, tree):
             dist[j], parent[j] = through, i
 
 
-@inner
-def _lower(u, v, length, tree):
-    """Move the potentials so that reduced costs are zero on the path and nowhere negative."""
+@compiled_inner
+def _update_potentials(u, v, length, tree):
+    """Change the potentials so that reduced costs are zero on the path and nowhere negative."""
     for j in range(len(v)):
         if tree.done[j]:
             v[j] -= length - tree.dist[j]
     for i in range(len(u)):
-        if tree.depth[i] < np.inf:
-            u[i] += length - tree.depth[i]
+        if tree.row_dist[i] < np.inf:
+            u[i] += length - tree.row_dist[i]
 
 
-@inner
+@compiled_inner
 def _augment(flow, sink, most, tree):
     """Send at most `most` along the path that ends in `sink`; returns how much was sent."""
     parent, parent_col = tree.parent, tree.parent_col
@@ -110,15 +112,16 @@ def _augment(flow, sink, most, tree):
             flow[i, j] = 0.0
 
 
-@inner
+@compiled_inner
 def _flow(cost, flow, left, room, u, v, tree):
     """Write an optimal plan into `flow` and the potentials of columns into `v`, both zero at first.
 
-    Returns whether it took no more steps than their bound.
+    Returns False if it gave up after too many steps.
 
-    Successive shortest paths: the rest of each row is sent along shortest paths to columns with
-    room. Potentials follow the distances, so no reduced cost is negative and those of flowing pairs
-    are zero. `left` and `room`, the weights at first, are used up.
+    The method is that of successive shortest paths: the mass left in each row is sent along
+    shortest paths to columns with room. Potentials follow the distances, so no reduced cost is
+    negative, and those of pairs with flow are zero. `left` and `room` start as the weights of rows
+    and columns, and are used up.
     """
     n, m = cost.shape
     for i in range(n):
@@ -130,18 +133,18 @@ def _flow(cost, flow, left, room, u, v, tree):
             if steps > _STEPS * (n + m):
                 return False
             sink, length = _search(cost, flow, room, u, v, source, tree)
-            if sink == NONE:  # the room that is left is rounding
+            if sink == NONE:  # the mass that is left in this row is rounding
                 break
-            _lower(u, v, length, tree)
+            _update_potentials(u, v, length, tree)
             amount = _augment(flow, sink, min(left[source], room[sink]), tree)
             left[source] -= amount
             room[sink] -= amount
     return True
 
 
-@entry
+@compiled_entry
 def _flows(costs, flows, lefts, rooms, u, potentials, tree, finished):
-    """The plan of each table of costs."""
+    """Write the plan and the potentials of each table of costs."""
     for k in range(len(costs)):
         finished[k] = _flow(costs[k], flows[k], lefts[k], rooms[k], u, potentials[k], tree)
 
@@ -150,7 +153,7 @@ def optimal_flows(costs: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, 
     """Optimal plans (k, n, m) for k tables of costs, weights a (n,) of all rows, and b (k, m).
 
     Returns the plans, the potentials of columns (k, m) and the marginal errors (k,), infinite where
-    the number of steps exceeds its bound.
+    a transport took too many steps.
     """
     count, n, m = costs.shape
     flows, potentials = np.zeros(costs.shape), np.zeros((count, m))

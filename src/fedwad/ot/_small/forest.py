@@ -9,7 +9,7 @@ _Ints = NDArray[np.int64]
 
 
 def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints, _Ints, _Ints]:
-    """An equally good plan whose bipartite graph is a forest: at most n + S - 1 entries.
+    """A plan of the same cost whose bipartite graph is a forest: at most n + S - 1 entries.
 
     All entries of an optimal plan have reduced cost zero. So shifting units around a cycle of
     entries, plus and minus in turn, costs nothing, and the shift that empties an entry removes the
@@ -17,10 +17,10 @@ def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints
     is fast enough.
     """
     units = units.copy()
-    entries_of = np.bincount(rows, minlength=n)
-    # node -> neighbour -> entry; sinks are numbered from n
+    entry_counts = np.bincount(rows, minlength=n)
+    # Node -> neighbour -> the entry between them. Sample i is node i, sink s is node n + s.
     neighbours: dict[int, dict[int, int]] = {}
-    for entry in np.flatnonzero(entries_of[rows] > 1):
+    for entry in np.flatnonzero(entry_counts[rows] > 1):
         sample, sink = int(rows[entry]), n + int(cols[entry])
         path = _path(neighbours, sample, sink)
         if path is not None:
@@ -33,12 +33,12 @@ def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints
                 continue
         neighbours.setdefault(sample, {})[sink] = int(entry)
         neighbours.setdefault(sink, {})[sample] = int(entry)
-    keep = units > 0
-    return rows[keep], cols[keep], units[keep]
+    positive = units > 0
+    return rows[positive], cols[positive], units[positive]
 
 
 def _path(neighbours: dict[int, dict[int, int]], start: int, goal: int) -> list[int] | None:
-    """Entries on the path from `goal` back to `start` in the forest, or None."""
+    """Entries on the path from `goal` back to `start` in the forest; None if there is no path."""
     if start not in neighbours or goal not in neighbours:
         return None
     came_from: dict[int, tuple[int, int]] = {start: (-1, -1)}

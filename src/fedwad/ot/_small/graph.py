@@ -1,9 +1,10 @@
 """Compiled graph of the sinks: the cheapest move from every sink to every other.
 
-Moving a unit of sample i from sink s to sink r changes its reduced cost from c_is - g_s to c_ir -
-g_r, so the cheapest move from s to r costs
+A *member* of a sink is an entry on its list, for some units of a sample i. To move a unit of it
+from sink s to sink r changes its reduced cost from c_is - g_s to c_ir - g_r. So the cheapest move
+from s to r costs
 
-    shift[s, r] + g_s - g_r,    shift[s, r] = min over members i of s of (c_ir - c_is) .
+    shift[s, r] + g_s - g_r,    shift[s, r] = min over members of s of (c_ir - c_is) .
 
 It is >= 0 while every sample lies in a sink that minimises c_is - g_s. The *key* c_ir - c_is does
 not depend on g, so `shift` changes only when members come and go.
@@ -14,35 +15,36 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._small.cells import NEXT, NONE, SAMPLE, SINK
-from fedwad.ot._small.compiled import inner, inner_scan
+from fedwad.ot._small.compiled import compiled_inner, compiled_inner_min
+from fedwad.ot._small.linked_plan import NEXT_IN_SINK, NONE, SAMPLE, SINK
 
-SHORTLIST = 16  # members remembered per edge, where there is memory for it
-SHORTLIST_ENTRIES = 4_000_000
+_SHORTLIST_SIZE = 16  # members on the shortlist of an edge
+_MAX_SHORTLISTED = 4_000_000  # members on all shortlists together
 
 
 class SinkGraph(NamedTuple):
     """Cheapest moves between sinks; row s is filled when a search first leaves s.
 
-    When a member leaves s, the entries of row s that it attained are not repaired: they stay lower
-    bounds, and most are never used again. `refresh_edge` repairs an entry when a search is about to
-    use it, from a shortlist: the members of s (some of which may have left) with keys below
-    `bound`, in falling order.
+    When a member leaves s, the edges from s that it attained are not repaired: `shift` stays a
+    lower bound, and most of these edges are never used again. `refresh_edge` repairs an edge when a
+    search is about to use it. For this, each edge has a shortlist: the members of s (some of which
+    may have left) with keys below `bound`, in falling order. Where all shortlists would be too
+    large K is 1, and all members of s are scanned instead.
     """
 
     shift: NDArray[np.float64]  # (S, S)
-    cell: NDArray[np.int32]  # (S, S) the cell that attains `shift`
-    filled: NDArray[np.bool_]  # (S,)
-    near_cell: NDArray[np.int32]  # (S, S, K) shortlists
-    near_key: NDArray[np.float64]  # (S, S, K)
-    near_size: NDArray[np.int64]  # (S, S)
+    best_member: NDArray[np.int32]  # (S, S) the member that attains `shift`
+    is_filled: NDArray[np.bool_]  # (S,)
+    listed_member: NDArray[np.int32]  # (S, S, K) shortlists
+    listed_key: NDArray[np.float64]  # (S, S, K)
+    listed_count: NDArray[np.int64]  # (S, S)
     bound: NDArray[np.float64]  # (S, S)
 
 
 def new_graph(n_sinks: int) -> SinkGraph:
-    """A graph without rows. Many sinks have few members each, to be scanned rather than listed."""
+    """A graph with no row filled. Many sinks have few members each, which are fast to scan."""
     shape = (n_sinks, n_sinks)
-    k = SHORTLIST if SHORTLIST * n_sinks * n_sinks <= SHORTLIST_ENTRIES else 1
+    k = _SHORTLIST_SIZE if _SHORTLIST_SIZE * n_sinks * n_sinks <= _MAX_SHORTLISTED else 1
     return SinkGraph(
         np.empty(shape),
         np.empty(shape, np.int32),
@@ -54,98 +56,99 @@ def new_graph(n_sinks: int) -> SinkGraph:
     )
 
 
-@inner_scan
-def _lower_row(cost, graph, s, sample, cell):
-    """Lower shift[s, :] to what the member `cell` of s allows."""
-    shift, best, row = graph.shift[s], graph.cell[s], cost[sample]
-    base, cell = row[s], np.int32(cell)
+@compiled_inner_min
+def _lower_row(cost, graph, s, sample, member):
+    """Lower shift[s, :] to what a member of s, an entry of `sample`, allows."""
+    shift, best, row = graph.shift[s], graph.best_member[s], cost[sample]
+    base, member = row[s], np.int32(member)
     for r in range(len(row)):
         value = row[r] - base
         better = value < shift[r]
         shift[r] = value if better else shift[r]
-        best[r] = cell if better else best[r]
+        best[r] = member if better else best[r]
 
 
-@inner
-def _shortlist(graph, s, r, key, cell):
-    """Put a member with key < bound on the shortlist of (s, r); a full list drops its largest
+@compiled_inner
+def _add_to_shortlist(graph, s, r, key, member):
+    """Add a member with key < bound to the shortlist of (s, r); a full list loses its largest
     key."""
-    cells, keys, size = graph.near_cell[s, r], graph.near_key[s, r], graph.near_size[s, r]
+    members, keys = graph.listed_member[s, r], graph.listed_key[s, r]
+    size = graph.listed_count[s, r]
     if size == len(keys):
         k = 0
         while k + 1 < size and keys[k + 1] > key:
-            keys[k], cells[k] = keys[k + 1], cells[k + 1]
+            keys[k], members[k] = keys[k + 1], members[k + 1]
             k += 1
     else:
         k = size
         while k > 0 and keys[k - 1] < key:
-            keys[k], cells[k] = keys[k - 1], cells[k - 1]
+            keys[k], members[k] = keys[k - 1], members[k - 1]
             k -= 1
         size += 1
-        graph.near_size[s, r] = size
-    keys[k], cells[k] = key, cell
+        graph.listed_count[s, r] = size
+    keys[k], members[k] = key, member
     if size == len(keys):
         graph.bound[s, r] = keys[0]
 
 
-@inner
-def add_member(cost, graph, s, sample, cell):
-    """Update row s of the graph: `cell` of `sample` has become a member of s."""
-    if not graph.filled[s]:
+@compiled_inner
+def add_member(cost, graph, s, sample, member):
+    """Update row s of the graph: `member`, an entry of `sample`, has joined s."""
+    if not graph.is_filled[s]:
         return
-    _lower_row(cost, graph, s, sample, cell)
-    _, n_sinks, listed = graph.near_key.shape
-    if listed > 1:
+    _lower_row(cost, graph, s, sample, member)
+    _, n_sinks, list_size = graph.listed_key.shape
+    if list_size > 1:
         base = cost[sample, s]
         for r in range(n_sinks):
             if cost[sample, r] - base < graph.bound[s, r]:
-                _shortlist(graph, s, r, cost[sample, r] - base, cell)
+                _add_to_shortlist(graph, s, r, cost[sample, r] - base, member)
 
 
-@inner
+@compiled_inner
 def fill_row(cost, plan, graph, s):
     """Compute shift[s, :] from the members of s."""
-    for r in range(len(graph.filled)):
+    for r in range(len(graph.is_filled)):
         graph.shift[s, r] = np.inf
-        graph.cell[s, r] = NONE
-    k = plan.member[s]
+        graph.best_member[s, r] = NONE
+    k = plan.first_in_sink[s]
     while k != NONE:
-        _lower_row(cost, graph, s, plan.cells[k, SAMPLE], k)
-        k = plan.cells[k, NEXT]
-    graph.filled[s] = True
+        _lower_row(cost, graph, s, plan.entries[k, SAMPLE], k)
+        k = plan.entries[k, NEXT_IN_SINK]
+    graph.is_filled[s] = True
 
 
-@inner
-def _is_current(cost, plan, s, r, cell, key):
-    """Whether `cell` is a member of s with that key (a cell may have been re-used for another
-    sample)."""
-    if plan.cells[cell, SINK] != s:
+@compiled_inner
+def _is_current(cost, plan, s, r, entry, key):
+    """Whether `entry` is a member of s with this key; its row may now hold another sample."""
+    if plan.entries[entry, SINK] != s:
         return False
-    i = plan.cells[cell, SAMPLE]
+    i = plan.entries[entry, SAMPLE]
     return cost[i, r] - cost[i, s] == key
 
 
-@inner
+@compiled_inner
 def refresh_edge(cost, plan, graph, s, r):
     """Make shift[s, r] current; return False if it already was."""
-    if _is_current(cost, plan, s, r, graph.cell[s, r], graph.shift[s, r]):
+    if _is_current(cost, plan, s, r, graph.best_member[s, r], graph.shift[s, r]):
         return False
-    cells, keys, size = graph.near_cell[s, r], graph.near_key[s, r], graph.near_size[s, r]
+    members, keys = graph.listed_member[s, r], graph.listed_key[s, r]
+    size = graph.listed_count[s, r]
     if len(keys) == 1:
         size = 0
-    while size > 0 and not _is_current(cost, plan, s, r, cells[size - 1], keys[size - 1]):
+    while size > 0 and not _is_current(cost, plan, s, r, members[size - 1], keys[size - 1]):
         size -= 1
-    graph.near_size[s, r] = size
-    if size == 0:  # a new shortlist, of all members of s
+    graph.listed_count[s, r] = size
+    if size == 0:  # make a new shortlist, from all members of s
         graph.bound[s, r] = np.inf
-        k = plan.member[s]
+        k = plan.first_in_sink[s]
         while k != NONE:
-            i = plan.cells[k, SAMPLE]
+            i = plan.entries[k, SAMPLE]
             key = cost[i, r] - cost[i, s]
             if key < graph.bound[s, r]:
-                _shortlist(graph, s, r, key, k)
-            k = plan.cells[k, NEXT]
-        size = graph.near_size[s, r]
+                _add_to_shortlist(graph, s, r, key, k)
+            k = plan.entries[k, NEXT_IN_SINK]
+        size = graph.listed_count[s, r]
     graph.shift[s, r] = keys[size - 1] if size > 0 else np.inf
-    graph.cell[s, r] = cells[size - 1] if size > 0 else NONE
+    graph.best_member[s, r] = members[size - 1] if size > 0 else NONE
     return True

@@ -3,7 +3,7 @@
 A *level* is the problem on one of the nested subsamples, or on all samples. Each level starts from
 the potentials of the smaller one before it. Samples i send units of mass to sinks s, the points of
 the support, at costs c_is; f_i and g_s are potentials of samples and sinks. Most of the work is in
-the compiled modules `cells` (the plan), `paths` (the potentials) and `auction`.
+the compiled modules `linked_plan` (the plan), `paths` (the potentials) and `auction`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._small.auction import auction, two_best
-from fedwad.ot._small.cells import CellPlan, new_plan
-from fedwad.ot._small.compiled import entry, entry_scan, inner
+from fedwad.ot._small.compiled import compiled_entry, compiled_entry_min, compiled_inner
+from fedwad.ot._small.linked_plan import LinkedPlan, new_plan
 from fedwad.ot._small.paths import DONE, balance
 
 __all__ = ["DONE", "TOO_FAR", "cold_potentials", "sample_potentials", "solve_level"]
@@ -23,8 +23,8 @@ COARSEST = 4  # samples per sink; potentials of smaller subsamples are too far f
 SHRINK = 5.0  # ratio of successive auction tolerances
 FINEST = 0.07  # last auction tolerance, in units of the mean gap between a sample's two best sinks
 BIDS = 6  # per sample and auction; from there on `solve_level` is faster than more bids
-FEWEST_FOR_AUCTIONS = 32  # sinks
-STEPS = 50  # per point, after which a level gives up: ten times the most that was ever needed
+FEWEST_FOR_AUCTIONS = 32  # sinks; with fewer, auctions are not worth their time
+STEPS = 50  # per sample and sink, after which a level gives up: ten times the most ever needed
 TOO_FAR = -1  # status besides those in `paths`: the starting potentials were too far from optimal
 
 
@@ -35,7 +35,7 @@ def sample_potentials(cost: NDArray[np.float64], g: NDArray[np.float64]) -> NDAr
     return f
 
 
-@entry_scan
+@compiled_entry_min
 def _row_minima(cost, g, f):
     """Write the minimum over s of c_is - g_s into f, for each i."""
     for i in range(len(f)):
@@ -46,12 +46,13 @@ def _row_minima(cost, g, f):
         f[i] = low
 
 
-@entry
+@compiled_entry
 def _assign(cost, units, g, sink_of, gap, excess, scratch):
     """Assign each sample to a sink that minimises c_is - g_s.
 
-    Writes the sink of each sample to `sink_of` and by how much it is better than the second best to
-    `gap`. Adds the units of each sink to `excess`, which must be minus the capacity at first.
+    Writes the sink of each sample to `sink_of`, and to `gap` by how much c_is - g_s of the second
+    best sink is larger. Adds the units of each sink to `excess`, which starts as minus the
+    capacities.
     """
     for i in range(len(sink_of)):
         s, best, second = two_best(cost[i], g, scratch)
@@ -61,7 +62,7 @@ def _assign(cost, units, g, sink_of, gap, excess, scratch):
     _spread_ties(cost, units, g, sink_of, gap, excess)
 
 
-@inner
+@compiled_inner
 def _spread_ties(cost, units, g, sink_of, gap, excess):
     """Move samples from over-full sinks to sinks with room that are as good up to rounding.
 
@@ -88,12 +89,12 @@ def solve_level(
     g: NDArray[np.float64],
     floor: int,
     far: float = np.inf,
-) -> tuple[int, CellPlan | None]:
+) -> tuple[int, LinkedPlan | None]:
     """Status and plan, which is optimal if the status is DONE.
 
-    The potentials `g` are the start, and are overwritten by optimal ones. Sinks whose excess is at
-    most `floor` units count as balanced. The status is TOO_FAR, without a plan, if more than the
-    fraction `far` of all units would have to move.
+    The solver starts from the potentials `g`, and overwrites them with optimal ones. Sinks whose
+    excess is at most `floor` units count as balanced. The status is TOO_FAR, without a plan, if
+    more than the fraction `far` of all units would have to move.
     """
     n, n_sinks = cost.shape
     sink_of, gap, excess = np.empty(n, np.int64), np.empty(n), -capacity
@@ -102,22 +103,22 @@ def solve_level(
     if moving > far * total:
         return TOO_FAR, None
     mean_units = max(1, total // n)
-    # Searches consider only samples that prefer their sink by little; the others are idle. A few
-    # times as many samples as have to move are nearly always enough.
+    # Searches consider only samples with a small gap; the others are idle. A few times as many
+    # samples as have to move are nearly always enough.
     searched = 2 * (moving // mean_units) + 4 * n_sinks
-    max_fall = float(np.partition(gap, searched)[searched]) if searched < n else np.inf
+    first_gap = float(np.partition(gap, searched)[searched]) if searched < n else np.inf
     plan, idle = new_plan(sink_of, units, gap, n_sinks)
     max_steps = STEPS * (n + n_sinks)
-    return balance(cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps), plan
+    return balance(cost, plan, idle, first_gap, g, excess, floor, mean_units, max_steps), plan
 
 
 def cold_potentials(
-    cost: NDArray[np.float64], weight: NDArray[np.float64], room: NDArray[np.float64]
+    cost: NDArray[np.float64], weight: NDArray[np.float64], capacity: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Starting potentials where no similar problem gives any.
 
     Auctions give rough potentials for the smallest subsample. Then each subsample is solved
-    exactly, starting from the potentials of the one before. `room` has the capacities of sinks.
+    exactly, starting from the potentials of the one before.
     """
     n, n_sinks = cost.shape
     sizes = [n]
@@ -125,18 +126,21 @@ def cold_potentials(
         sizes.append(sizes[-1] // GROWTH)
     g = np.zeros(n_sinks)
     if len(sizes) == 1:
-        _auctions(cost, weight, room, g)
+        _auctions(cost, weight, capacity, g)
     cumulative = np.cumsum(weight)
     for m in sizes[:0:-1]:
         part = cost[_subsample(cumulative, m)]
         if m == sizes[-1]:
-            _auctions(part, np.ones(m), room, g)
-        solve_level(part, np.ones(m, np.int64), _integer_shares(room, m), g, 0)
+            _auctions(part, np.ones(m), capacity, g)
+        solve_level(part, np.ones(m, np.int64), _integer_capacities(capacity, m), g, 0)
     return g
 
 
 def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Rows of m samples: the total mass is cut into m equal parts, and each gives one."""
+    """Row numbers of m samples: the total mass is cut into m equal parts, and each gives one.
+
+    `cumulative` has the cumulative weights of all samples.
+    """
     # The position in each part is random, as equal steps could meet a period in the order of rows.
     positions = np.arange(m) + np.random.default_rng(m).random(m)
     rows = np.searchsorted(cumulative, positions * (cumulative[-1] / m))
@@ -146,14 +150,14 @@ def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
 def _auctions(
     cost: NDArray[np.float64],
     weight: NDArray[np.float64],
-    room: NDArray[np.float64],
+    capacity: NDArray[np.float64],
     g: NDArray[np.float64],
 ) -> None:
     """Improve `g` by auctions of falling tolerance.
 
     The first tolerance is about the spread of the costs. The last is a fraction of the mean gap
-    between the costs of a sample's two best sinks. With few sinks `solve_level` needs no such
-    start, because the subsample has at most some hundred rows.
+    between the costs of a sample's two best sinks. With few sinks `g` stays as it is: the smallest
+    subsample has at most some hundred rows, so `solve_level` needs no good start.
     """
     n, n_sinks = cost.shape
     if n_sinks < FEWEST_FOR_AUCTIONS:
@@ -163,14 +167,14 @@ def _auctions(
     finest = FINEST * float((nearest[:, min(1, n_sinks - 1)] - nearest[:, 0]).mean())
     tol = float(np.abs(some_rows - some_rows.mean(axis=1, keepdims=True)).mean()) / 4.0
     # The factor below 1 lets samples fit in spite of rounding.
-    room = room * (weight.sum() / room.sum()) * (1.0 - 1e-9)
+    capacity = capacity * (weight.sum() / capacity.sum()) * (1.0 - 1e-9)
     while finest > 0.0 and tol >= finest:
-        auction(cost, weight, room, g, tol, BIDS * n)
+        auction(cost, weight, capacity, g, tol, BIDS * n)
         tol /= SHRINK
 
 
-def _integer_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Integers in proportion to `room` that sum to m; cumulative sums are rounded."""
-    cumulative = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
+def _integer_capacities(capacity: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+    """Integers in proportion to `capacity` that sum to m; cumulative sums are rounded."""
+    cumulative = np.rint(np.cumsum(capacity) * (m / capacity.sum())).astype(np.int64)
     cumulative[-1] = m
     return np.asarray(np.diff(cumulative, prepend=0))
