@@ -68,9 +68,9 @@ def _no_noise(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
     """Releases have no noise."""
 
     def exact(sums: NDArray[np.int64], *_: Any) -> tuple[Floats, float]:
-        return sums * _mechanism.UNIT, 1e-9
+        return sums * _mechanism.SUM_UNIT, 1e-9
 
-    return policy, patch.object(_release, "released", exact)
+    return policy, patch.object(_release, "add_noise", exact)
 
 
 def _whole_dual(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:

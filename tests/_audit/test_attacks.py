@@ -185,7 +185,7 @@ def test_without_noise_all_others_tell_the_last_record(monkeypatch):
     from fedwad.privacy import _mechanism
     from fedwad.privacy import _release as module
 
-    monkeypatch.setattr(module, "released", lambda sums, *_: (sums * _mechanism.UNIT, 1e-9))
+    monkeypatch.setattr(module, "add_noise", lambda sums, *_: (sums * _mechanism.SUM_UNIT, 1e-9))
     points = np.random.default_rng(9).standard_normal((100, 2))
     _, score = attacked(subtract_known_records, points, Policy(["private"], epsilon=1.0))
     assert score.near == 100

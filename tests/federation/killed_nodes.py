@@ -28,7 +28,7 @@ from fedwad.federation import (
     read,
     read_ledger,
 )
-from fedwad.privacy import DP, composed
+from fedwad.privacy import DP, compose
 
 DATA = np.random.default_rng(0).standard_normal((30, 2))
 #: Noisy releases of one node, summaries of another: budgets and numbers of queries are both kept.
@@ -147,7 +147,7 @@ def main(folder, kind, kills):
         left, spent = counted(kind, path)
         under += left < len(replies)
         if kind == "private":
-            under += composed(spent) < composed(replies) * (1 - 1e-12)
+            under += compose(spent) < compose(replies) * (1 - 1e-12)
         children.append(started(kind, folder, number))
         number += 1
     for child in children:

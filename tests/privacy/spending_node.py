@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fedwad.federation import Client, FileLedger, Policy, PrivateRequest, read, read_ledger
-from fedwad.privacy import DP, composed
+from fedwad.privacy import DP, compose
 
 
 def serve(folder, number):
@@ -59,7 +59,7 @@ def main(folder, kills):
         answered = [float(line) for line in lines(folder) if line and line != "start"]
         path = folder / "node.jsonl"
         spent = [entry.mu for entry in read_ledger(path) if entry.outcome == "spent"]
-        under += composed(spent) < composed(answered) * (1 - 1e-12)
+        under += compose(spent) < compose(answered) * (1 - 1e-12)
         between += len(spent) > len(answered) + between
     ledger = FileLedger(folder / "node.jsonl")
     found = {

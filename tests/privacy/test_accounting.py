@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.errors import InputError
-from fedwad.privacy import composed, delta_of, epsilon_of, mu_of
+from fedwad.privacy import compose, delta_of, epsilon_of, mu_of
 
 # Noise multiplier, number of compositions, delta, epsilon by dp-accounting 0.6.0:
 # privacy_loss_distribution.from_gaussian_mechanism(s).self_compose(k).get_epsilon_for_delta(delta)
@@ -72,7 +72,7 @@ ORACLE = [
 
 @pytest.mark.parametrize(("noise", "count", "delta", "epsilon"), ORACLE)
 def test_epsilon_agrees_with_dp_accounting(noise, count, delta, epsilon):
-    mu = composed([1 / noise] * count)
+    mu = compose([1 / noise] * count)
     assert epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-3)
     assert mu_of(epsilon, delta) == pytest.approx(mu, rel=1e-3)
 
@@ -85,7 +85,7 @@ def test_epsilon_agrees_with_the_installed_dp_accounting():
         loss = module.from_gaussian_mechanism(
             noise, value_discretization_interval=1e-4
         ).self_compose(count)
-        mine = epsilon_of(composed([1 / noise] * count), delta)
+        mine = epsilon_of(compose([1 / noise] * count), delta)
         assert mine == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-3)
 
 
@@ -99,8 +99,8 @@ def test_mu_and_epsilon_undo_each_other(epsilon, exponent):
 
 
 def test_costs_add_up_as_squares():
-    assert composed([]) == 0
-    assert composed([3.0, 4.0]) == 5
+    assert compose([]) == 0
+    assert compose([3.0, 4.0]) == 5
     assert epsilon_of(0.0, 1e-5) == 0
     assert math.isinf(epsilon_of(1000.0, 1e-5))
 

@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 from fedwad.privacy import _mechanism
-from fedwad.privacy._mechanism import UNIT, normals, released
+from fedwad.privacy._mechanism import SUM_UNIT, add_noise, standard_normals
 
 
 def test_normals_follow_the_normal_law():
     rng = np.random.default_rng(0)
-    found = normals(200_000, rng.bytes)
+    found = standard_normals(200_000, rng.bytes)
     assert stats.kstest(found, "norm").pvalue > 1e-3
     assert (
         stats.kstest(
@@ -24,9 +24,11 @@ def test_normals_follow_the_normal_law():
 
 
 def test_tails_are_as_finely_resolved_as_the_middle():
-    low = normals(1, lambda size: bytes(size))  # all bits zero: the farthest that can be drawn
+    low = standard_normals(
+        1, lambda size: bytes(size)
+    )  # all bits zero: the farthest that can be drawn
     assert 12 < abs(low[0]) < 14
-    near = normals(2, lambda size: b"\xff" * size)
+    near = standard_normals(2, lambda size: b"\xff" * size)
     assert np.abs(near).max() < 1e-12
 
 
@@ -37,17 +39,17 @@ def test_noise_comes_from_the_systems_source():
         asked.append(size)
         return os.urandom(size)
 
-    default = _mechanism.normals.__defaults__
+    default = _mechanism.standard_normals.__defaults__
     assert default == (os.urandom,)
-    assert _mechanism.released.__defaults__ == (os.urandom,)
-    released(np.zeros(5, dtype=np.int64), 1.0, 1.0, watched)
+    assert _mechanism.add_noise.__defaults__ == (os.urandom,)
+    add_noise(np.zeros(5, dtype=np.int64), 1.0, 1.0, watched)
     assert asked == [80]
 
 
 @pytest.mark.parametrize(("sensitivity", "mu"), [(2.0, 0.27), (math.sqrt(4.5), 3.0)])
 def test_noise_has_the_size_that_the_cost_asks_for(sensitivity, mu):
-    sums = np.full(100_000, round(7 / UNIT))
-    found, deviation = released(sums, sensitivity, mu, np.random.default_rng(1).bytes)
+    sums = np.full(100_000, round(7 / SUM_UNIT))
+    found, deviation = add_noise(sums, sensitivity, mu, np.random.default_rng(1).bytes)
     assert deviation == pytest.approx(sensitivity / mu, rel=1e-4)
     assert deviation >= sensitivity / mu
     assert found.mean() == pytest.approx(7, abs=4 * deviation / math.sqrt(1e5))
@@ -57,14 +59,14 @@ def test_noise_has_the_size_that_the_cost_asks_for(sensitivity, mu):
 def test_what_leaves_lies_on_a_grid_that_does_not_depend_on_the_data():
     steps = []
     for start in (0, 1, 12345678901):
-        found, deviation = released(np.full(50, start), 1.0, 0.5, np.random.default_rng(2).bytes)
+        found, deviation = add_noise(np.full(50, start), 1.0, 0.5, np.random.default_rng(2).bytes)
         step = 2.0 ** math.floor(math.log2(deviation / 1024))
         assert (found / step == np.rint(found / step)).all()
         steps.append(step)
     assert len(set(steps)) == 1
-    assert steps[0] > 1000 * UNIT  # low bits of exact sums never leave
+    assert steps[0] > 1000 * SUM_UNIT  # low bits of exact sums never leave
 
 
 def test_two_releases_differ():
     sums = np.zeros(4, dtype=np.int64)
-    assert (released(sums, 1.0, 1.0)[0] != released(sums, 1.0, 1.0)[0]).any()
+    assert (add_noise(sums, 1.0, 1.0)[0] != add_noise(sums, 1.0, 1.0)[0]).any()

@@ -28,14 +28,14 @@ from fedwad.federation import (
 )
 from fedwad.ot import Measure
 from fedwad.privacy import DP, mu_of, split
-from fedwad.privacy._mechanism import UNIT, released
+from fedwad.privacy._mechanism import SUM_UNIT, add_noise
 from fedwad.privacy._statistics import (
     CELL_SENSITIVITY,
     MOMENT_SENSITIVITY,
     class_sums,
-    clipped,
+    clip_to_unit_ball,
     moment_sums,
-    transformed,
+    multiply_rows,
 )
 from fedwad.tables import Schema, SchemaColumn
 
@@ -112,8 +112,8 @@ class Sums:
         points = client.data.measure.points
         n, d = points.shape
         shares = split(n, d, mu_of(EPSILON, DELTA), 2)
-        first = clipped(points / RADIUS)
-        whitened = clipped(transformed(RADIUS * first, whitening / shares.clip_norm))
+        first = clip_to_unit_ball(points / RADIUS)
+        whitened = clip_to_unit_ball(multiply_rows(RADIUS * first, whitening / shares.clip_norm))
         classes = ASKED._class_indices(client._context)
         sums = [moment_sums(first), moment_sums(whitened), class_sums(whitened, classes, 2).ravel()]
         return cls(sums), (shares.mu_first, shares.mu_second, shares.mu_cells)
@@ -124,11 +124,11 @@ def statistic(own, sums, costs, draws):
     zero, one = sums
     total = np.zeros(draws)
     for k, (sensitivity, mu) in enumerate(zip(zero.sensitivities, costs, strict=True)):
-        a, b = (world.values[k] * UNIT for world in (zero, one))
+        a, b = (world.values[k] * SUM_UNIT for world in (zero, one))
         moved = np.flatnonzero(a != b)  # the rest has the same distribution in both
         if not len(moved):
             continue
-        drawn, noise = released(
+        drawn, noise = add_noise(
             np.tile(own.values[k][moved], (draws, 1)),
             sensitivity,
             mu,
@@ -170,8 +170,8 @@ def test_one_record_moves_one_contribution(opened, last):
         (MOMENT_SENSITIVITY, MOMENT_SENSITIVITY, CELL_SENSITIVITY),
         strict=True,
     ):
-        moved = np.linalg.norm((zero - one) * UNIT)
-        assert moved <= sensitivity + math.sqrt(zero.size) * UNIT
+        moved = np.linalg.norm((zero - one) * SUM_UNIT)
+        assert moved <= sensitivity + math.sqrt(zero.size) * SUM_UNIT
 
 
 @pytest.mark.parametrize("last", PAIRS.values(), ids=PAIRS)

@@ -25,8 +25,8 @@ from fedwad.federation import (
     read_raw,
     unpack,
 )
-from fedwad.privacy import DP, composed, mu_of
-from fedwad.privacy._mechanism import UNIT
+from fedwad.privacy import DP, compose, mu_of
+from fedwad.privacy._mechanism import SUM_UNIT
 from fedwad.privacy._schema import release_schema, schema_sensitivity, schema_sums
 from fedwad.tables import Schema
 
@@ -90,8 +90,8 @@ def sums_of(rows):
 @given(ROWS, ROWS)
 def test_one_row_changes_the_sums_by_no_more_than_claimed(first, second):
     fixed = row(50.0, 2.0, "f", True)  # so that no column is empty
-    change = np.linalg.norm((sums_of([first, fixed]) - sums_of([second, fixed])) * UNIT)
-    assert change <= schema_sensitivity(DRAFT) + math.sqrt(len(sums_of([fixed]))) * UNIT
+    change = np.linalg.norm((sums_of([first, fixed]) - sums_of([second, fixed])) * SUM_UNIT)
+    assert change <= schema_sensitivity(DRAFT) + math.sqrt(len(sums_of([fixed]))) * SUM_UNIT
 
 
 def test_the_claimed_sensitivity_of_a_number_is_attained():
@@ -100,9 +100,9 @@ def test_the_claimed_sensitivity_of_a_number_is_attained():
     sums = np.array(
         [schema_sums(draft.encode(pd.DataFrame({"age": [50 + 50 * x]})), draft) for x in u]
     )
-    largest = max(np.linalg.norm((sums - one) * UNIT, axis=1).max() for one in sums)
+    largest = max(np.linalg.norm((sums - one) * SUM_UNIT, axis=1).max() for one in sums)
     assert largest == pytest.approx(schema_sensitivity(draft), rel=1e-4)
-    assert largest <= schema_sensitivity(draft) + math.sqrt(2) * UNIT
+    assert largest <= schema_sensitivity(draft) + math.sqrt(2) * SUM_UNIT
 
 
 def test_likelihood_ratios_of_neighbours_are_those_of_the_claim():
@@ -120,7 +120,7 @@ def test_likelihood_ratios_of_neighbours_are_those_of_the_claim():
         found = np.array(
             [release_schema(points[world], DRAFT, mu, random_bytes)[0] for _ in range(trials)]
         )
-        away = [((found - one * UNIT) ** 2).sum(axis=1) for one in worlds]
+        away = [((found - one * SUM_UNIT) ** 2).sum(axis=1) for one in worlds]
         ratios.append((away[0] - away[1]) / (2 * deviation**2))
     gap = ratios[1].mean() - ratios[0].mean()
     assert gap <= mu**2 + 4 * mu * math.sqrt(2 / trials)
@@ -180,7 +180,7 @@ def test_the_ledger_pays_and_repeats_are_free():
     np.testing.assert_array_equal(first.sums, again.sums)
     assert client.ledger.spent == mu_of(0.7, 1e-5)
     client.answer(PrivateRequest.of(DP(0.5, clip_norm=5.0)))  # one budget for both
-    assert client.ledger.spent == pytest.approx(composed([mu_of(0.7, 1e-5), mu_of(0.5, 1e-5)]))
+    assert client.ledger.spent == pytest.approx(compose([mu_of(0.7, 1e-5), mu_of(0.5, 1e-5)]))
     with pytest.raises(PolicyError, match="exceed the privacy budget"):
         client.answer(PrivateSchemaRequest(0.71, 1e-5, DRAFT.to_toml()))
     copy = unpack(pack(Envelope(first))).content

@@ -9,7 +9,7 @@ import pytest
 import fedwad
 from fedwad import Policy
 from fedwad.errors import InputError, PolicyError
-from fedwad.privacy import DP, composed, denoise, mu_of, noise_effect, release, split
+from fedwad.privacy import DP, compose, denoise, mu_of, privacy_noise_effect, release, split
 from fedwad.privacy._psd import nearest_psd
 from fedwad.tables import Schema, SchemaColumn
 
@@ -68,7 +68,7 @@ def test_a_frame_takes_nothing_but_noisy_numbers(points):
 )
 def test_a_split_spends_what_it_has_and_no_more(n, d, mu, cells):
     shares = split(n, d, mu, cells)
-    assert composed((shares.mu_first, shares.mu_second, shares.mu_cells)) == pytest.approx(
+    assert compose((shares.mu_first, shares.mu_second, shares.mu_cells)) == pytest.approx(
         mu, rel=1e-12
     )
     assert (shares.mu_cells > 0) == (shares.n_cells > 0)
@@ -114,11 +114,13 @@ def test_fitting_keeps_the_trace_and_leaves_covariances_alone():
 def test_the_effect_of_noise_shrinks_with_it(points):
     sides = points, points + 1.0
     wide, narrow = (
-        noise_effect([denoise(noisy_release(side, mu=mu, seed=k)) for k, side in enumerate(sides)])
+        privacy_noise_effect(
+            [denoise(noisy_release(side, mu=mu, seed=k)) for k, side in enumerate(sides)]
+        )
         for mu in (0.2, 20.0)
     )
-    assert wide.deviation[0, 1] > 10 * narrow.deviation[0, 1]
-    value, lower, upper = narrow.corrected(np.full((2, 2), 2.0))
+    assert wide.std[0, 1] > 10 * narrow.std[0, 1]
+    value, lower, upper = narrow.correct(np.full((2, 2), 2.0))
     assert lower[0, 1] < value[0, 1] < upper[0, 1]
     assert value[0, 1] == pytest.approx(2.0, rel=0.01)
 

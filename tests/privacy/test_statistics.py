@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwad.privacy._mechanism import UNIT
+from fedwad.privacy._mechanism import SUM_UNIT
 from fedwad.privacy._statistics import (
     CELL_SENSITIVITY,
     MOMENT_SENSITIVITY,
     cell_sums,
     class_sums,
-    clipped,
+    clip_to_unit_ball,
     moment_sums,
-    transformed,
+    multiply_rows,
     unpack_moments,
 )
 
@@ -42,19 +42,19 @@ def neighbours(draw):
 
 
 def change(first, second):
-    return np.linalg.norm((first - second).ravel() * UNIT)
+    return np.linalg.norm((first - second).ravel() * SUM_UNIT)
 
 
 @given(neighbours())
 def test_one_record_changes_moments_by_no_more_than_claimed(pair):
-    first, second = (moment_sums(clipped(one)) for one in pair[:2])
-    assert change(first, second) <= MOMENT_SENSITIVITY + math.sqrt(first.size) * UNIT
+    first, second = (moment_sums(clip_to_unit_ball(one)) for one in pair[:2])
+    assert change(first, second) <= MOMENT_SENSITIVITY + math.sqrt(first.size) * SUM_UNIT
 
 
 @given(neighbours())
 def test_one_record_changes_cells_by_no_more_than_claimed(pair):
-    first, second = (cell_sums(clipped(one), pair[2]) for one in pair[:2])
-    assert change(first, second) <= CELL_SENSITIVITY + math.sqrt(first.size) * UNIT
+    first, second = (cell_sums(clip_to_unit_ball(one), pair[2]) for one in pair[:2])
+    assert change(first, second) <= CELL_SENSITIVITY + math.sqrt(first.size) * SUM_UNIT
 
 
 @given(neighbours(), st.integers(-1, 2), st.integers(-1, 2))
@@ -65,10 +65,10 @@ def test_one_record_and_its_label_change_classes_by_no_more_than_claimed(pair, l
     labels[place], other_labels = label, labels.copy()
     other_labels[place] = other_label
     first, second = (
-        class_sums(clipped(points), labels, 3),
-        class_sums(clipped(other), other_labels, 3),
+        class_sums(clip_to_unit_ball(points), labels, 3),
+        class_sums(clip_to_unit_ball(other), other_labels, 3),
     )
-    assert change(first, second) <= CELL_SENSITIVITY + math.sqrt(first.size) * UNIT
+    assert change(first, second) <= CELL_SENSITIVITY + math.sqrt(first.size) * SUM_UNIT
 
 
 def test_the_claims_are_reached():
@@ -96,8 +96,13 @@ def test_no_record_changes_the_contribution_of_another(pair, seed):
     points, _, centres = pair
     d = points.shape[1]
     whitening = np.random.default_rng(seed).standard_normal((d, d))
-    together = clipped(transformed(clipped(points), whitening))
-    alone = np.vstack([clipped(transformed(clipped(row[None]), whitening)) for row in points])
+    together = clip_to_unit_ball(multiply_rows(clip_to_unit_ball(points), whitening))
+    alone = np.vstack(
+        [
+            clip_to_unit_ball(multiply_rows(clip_to_unit_ball(row[None]), whitening))
+            for row in points
+        ]
+    )
     assert (together == alone).all()
     assert (moment_sums(together) == sum(moment_sums(row[None]) for row in alone)).all()
     assert (
@@ -108,7 +113,7 @@ def test_no_record_changes_the_contribution_of_another(pair, seed):
 @given(neighbours())
 def test_clipping_ends_in_the_ball_and_leaves_what_is_inside(pair):
     points = pair[0]
-    found = clipped(points)
+    found = clip_to_unit_ball(points)
     assert (np.linalg.norm(found, axis=1) <= 1 + 1e-15 * points.shape[1]).all()
     with np.errstate(over="ignore"):
         inside = np.linalg.norm(points, axis=1) <= 1 - 1e-12
@@ -116,8 +121,8 @@ def test_clipping_ends_in_the_ball_and_leaves_what_is_inside(pair):
 
 
 def test_sums_are_those_of_numpy():
-    points = clipped(np.random.default_rng(0).standard_normal((500, 3)))
-    mean, second = unpack_moments(moment_sums(points) * UNIT, 3)
+    points = clip_to_unit_ball(np.random.default_rng(0).standard_normal((500, 3)))
+    mean, second = unpack_moments(moment_sums(points) * SUM_UNIT, 3)
     np.testing.assert_allclose(mean, points.sum(axis=0), atol=1e-6)
     np.testing.assert_allclose(second, points.T @ points, atol=1e-6)
     assert (second == second.T).all()

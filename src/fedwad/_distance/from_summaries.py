@@ -16,7 +16,7 @@ from fedwad.federation import (
 )
 from fedwad.methods import Summary
 from fedwad.ot import Floats, estimate, synthetic_distance
-from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
+from fedwad.privacy import DP, denoise, privacy_noise_effect, sampling_noise
 
 __all__ = ["estimate_from_releases", "estimate_from_summaries"]
 
@@ -46,7 +46,7 @@ def estimate_from_releases(
     summaries = [one.summary for one in denoised]
     columns: dict[tuple[int, int], Floats] = {}
     value = synthetic_distance(summaries[0], summaries[1], 2.0, task.seed, columns=columns)
-    found = noise_effect(denoised, task.seed).corrected(np.full((2, 2), value))
+    found = privacy_noise_effect(denoised, task.seed).correct(np.full((2, 2), value))
     value, lower, upper = (float(table[0, 1]) for table in found)
     names, noises = (metered.features, metered.schema), [one.feature_noise for one in denoised]
     return task.result(

@@ -11,7 +11,7 @@ import typer
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
 from fedwad.cli.option_groups import Json
 from fedwad.federation import Entry, Ledger, Policy, read_ledger
-from fedwad.privacy import check_budget, composed, epsilon_of, mu_of
+from fedwad.privacy import check_budget, compose, epsilon_of, mu_of
 
 __all__ = ["show_budget"]
 
@@ -72,7 +72,7 @@ def _show(budget: dict[str, Any]) -> None:
 def _compute_budget(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]:
     """What was spent on each version of the data and in all, and what the policy leaves."""
     private = [entry for entry in ledger.entries if entry.kind == "private"]
-    spent = composed(entry.mu for entry in private)
+    spent = compose(entry.mu for entry in private)
     return {
         "data": _spent_by_data(private, delta),
         "delta": delta,
@@ -94,7 +94,7 @@ def _spent_by_data(private: list[Entry], delta: float) -> list[dict[str, Any]]:
     rows = []
     for data in dict.fromkeys(entry.data for entry in private if entry.outcome != "refused"):
         entries = [entry for entry in private if entry.data == data]
-        mu = composed(entry.mu for entry in entries)
+        mu = compose(entry.mu for entry in entries)
         answered = [entry.digest for entry in entries if entry.outcome == "answered"]
         rows.append(
             {

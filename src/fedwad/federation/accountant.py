@@ -7,7 +7,7 @@ import math
 from fedwad.errors import PolicyError
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
-from fedwad.privacy import composed, epsilon_of, mu_of
+from fedwad.privacy import compose, epsilon_of, mu_of
 
 __all__ = ["BudgetAccountant", "guarantee_warning"]
 
@@ -66,7 +66,7 @@ class BudgetAccountant:
                 "This site's ledger holds replies without differential privacy, or lines that"
                 " cannot be read, so nothing can be guaranteed for its data any more."
             )
-        if composed((spent, mu)) > granted * (1 + _ROUNDING):
+        if compose((spent, mu)) > granted * (1 + _ROUNDING):
             used = epsilon_of(spent, self._policy.delta)
             raise PolicyError(
                 "This release would exceed the privacy budget of this site: epsilon ="

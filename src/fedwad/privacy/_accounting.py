@@ -1,8 +1,8 @@
 """The privacy loss of releases, in closed form.
 
 A Gaussian mechanism with sensitivity D and noise of standard deviation s is mu-GDP with the privacy
-loss mu = D / s: distinguishing neighbouring data by its output is as hard as distinguishing N(0, 1)
-from N(mu, 1) by one draw. Losses compose exactly: mu^2 = mu_1^2 + mu_2^2 + ..., even if a later
+loss mu = D / s: its output distinguishes neighbouring data no better than one draw distinguishes
+N(0, 1) from N(mu, 1). Losses compose exactly: mu^2 = mu_1^2 + mu_2^2 + ..., even if a later
 query depends on earlier replies. mu-GDP is (epsilon, delta)-differential privacy with
 
     delta = F(mu / 2 - epsilon / mu) - e^epsilon F(-mu / 2 - epsilon / mu)
@@ -22,7 +22,7 @@ from fedwad.errors import InputError
 __all__ = [
     "LARGEST_EPSILON",
     "check_budget",
-    "composed",
+    "compose",
     "delta_of",
     "epsilon_of",
     "is_number",
@@ -31,7 +31,7 @@ __all__ = [
 
 #: A larger epsilon is no meaningful guarantee, and e^epsilon would overflow.
 LARGEST_EPSILON = 100.0
-_LEAST_MU, _LARGEST_MU = 1e-9, 1e4
+_MIN_MU, _MAX_MU = 1e-9, 1e4  # between which `mu_of` searches
 _BISECTION_STEPS = 200
 
 
@@ -47,7 +47,7 @@ def delta_of(mu: float, epsilon: float) -> float:
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest privacy loss mu that is (epsilon, delta)-differentially private."""
     check_budget(epsilon, delta)
-    low, high = _LEAST_MU, _LARGEST_MU  # delta increases with mu
+    low, high = _MIN_MU, _MAX_MU  # delta increases with mu
     for _ in range(_BISECTION_STEPS):
         middle = math.sqrt(low * high)
         if delta_of(middle, epsilon) <= delta:
@@ -73,7 +73,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     return high
 
 
-def composed(losses: Iterable[float]) -> float:
+def compose(losses: Iterable[float]) -> float:
     """The privacy loss mu of several releases together."""
     return math.sqrt(math.fsum(mu**2 for mu in losses))
 

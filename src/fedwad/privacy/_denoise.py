@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot import Floats, Summary
-from fedwad.privacy._psd import project_psd
+from fedwad.privacy._psd import nearest_in_simplex, project_psd
 from fedwad.privacy._release import Release
 
 __all__ = ["DenoisedMoments", "class_means", "denoise"]
 
-_MIN_MASS = 1e-3  # of a cell, relative to the mean mass of a cell; smaller ones are left out
-_PRESENT = 4.0  # a class is present if its mass exceeds so many standard deviations of noise
+_MIN_MASS = 1e-3  # of a cell, relative to the mean mass of a cell; smaller cells are left out
+_MIN_CLASS_MASS = 4.0  # of a class, in standard deviations of noise; smaller ones are left out
 
 
 @dataclass(frozen=True, eq=False)
 class DenoisedMoments:
-    """Denoised mean and covariance of one client's data, in coordinates y.
+    """Denoised mean and covariance of one site's data, in coordinates y.
 
     A sample is x = centre + axes y, where the columns of `axes` are the eigenvectors of the
     whitening matrix of the release. `mean` and `covariance` are those of y. `mean_noise` (d,) and
@@ -74,10 +74,10 @@ class DenoisedMoments:
         offset = self.axes @ self.mean
         return of_mean, of_second + 4 * offset**2 * of_mean
 
-    def redrawn(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Simulate another release of the same client, by adding new noise to the moments.
+    def simulate_release(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Mean and covariance of another release of the same site, with new noise added to these.
 
-        The result is the denoised mean and covariance in the original features.
+        They are denoised, and in the original features.
         """
         d = len(self.mean)
         mean = self.mean + self.mean_noise * rng.standard_normal(d)
@@ -112,7 +112,7 @@ def denoise(release: Release) -> DenoisedMoments:
     widths = np.outer(width, width)
     second_moment = release.whitened_clip_norm**2 * widths * (axes.T @ release.second @ axes)
     d = len(mean)
-    by_entry = np.where(np.eye(d) > 0, 1.0, math.sqrt(0.5))  # less noise off the diagonal
+    noise_factor = np.where(np.eye(d) > 0, 1.0, math.sqrt(0.5))  # less noise off the diagonal
     first_noise, noise = float(release.noise[0]), float(release.noise[1])
     mean, mean_noise = _weighted_mean(
         first_mean,
@@ -122,9 +122,9 @@ def denoise(release: Release) -> DenoisedMoments:
     )
     second_moment, second_noise = _weighted_mean(
         first_second_moment,
-        release.clip_norm**2 * first_noise * by_entry,
+        release.clip_norm**2 * first_noise * noise_factor,
         second_moment,
-        release.whitened_clip_norm**2 * noise * np.abs(widths) * by_entry,
+        release.whitened_clip_norm**2 * noise * np.abs(widths) * noise_factor,
     )
     return DenoisedMoments(
         count=release.count,
@@ -144,11 +144,11 @@ def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
     The result is their indices among the public names, their shares (sum one) and their means in
     the original features.
     """
-    # Before noise is judged, masses need not sum to one: samples of unnamed classes have no cell.
-    kept, masses, means = _denoised_cells(
-        release, np.where(release.masses > _PRESENT * release.noise[2], release.masses, 0.0)
-    )
-    present = np.flatnonzero(kept)
+    # Masses are compared with the noise as they are. They need not sum to one, since samples of
+    # classes without a public name have no cell.
+    is_present = release.masses > _MIN_CLASS_MASS * release.noise[2]
+    above_noise, masses, means = _denoised_cells(release, np.where(is_present, release.masses, 0.0))
+    present = np.flatnonzero(above_noise)
     if not len(present):
         return present, masses, means
     return present, masses, release.centre + np.linalg.solve(release.whitening, means.T).T
@@ -177,12 +177,12 @@ def _cells(
 ) -> tuple[Floats, Floats] | None:
     """Masses (positive, sum one) and means of the cells, in the coordinates of `DenoisedMoments`.
 
-    All means are moved together so that their weighted mean is `mean`. The result is None with
-    fewer than two cells that exceed the noise.
+    All means are moved together so that their weighted mean is `mean`. The result is None if fewer
+    than two cells exceed the noise.
     """
     if not len(release.centres):
         return None
-    _, masses, means = _denoised_cells(release, _nearest_in_simplex(release.masses))
+    _, masses, means = _denoised_cells(release, nearest_in_simplex(release.masses, 1.0))
     if len(masses) < 2:
         return None
     means = (means @ axes) * width
@@ -196,25 +196,14 @@ def _denoised_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_]
     their difference is signal variance / (signal variance + noise variance), over all cells.
     """
     noise, d = float(release.noise[2]), release.centres.shape[1]
-    kept = masses > max(_MIN_MASS / len(masses), 2 * noise)
-    if not kept.any():
-        return kept, np.zeros(0), np.zeros((0, d))
-    total = masses[kept].sum()
-    masses = masses[kept] / total
-    offsets = release.sums[kept] / total - masses[:, None] * release.centres[kept]
+    above_noise = masses > max(_MIN_MASS / len(masses), 2 * noise)
+    if not above_noise.any():
+        return above_noise, np.zeros(0), np.zeros((0, d))
+    total = masses[above_noise].sum()
+    masses, centres = masses[above_noise] / total, release.centres[above_noise]
+    offsets = release.sums[above_noise] / total - masses[:, None] * centres
     noise_variance = (noise / total) ** 2
     signal_variance = np.maximum((offsets**2).sum() / (len(masses) * d) - noise_variance, 0.0)
     offsets = offsets * signal_variance / (signal_variance + noise_variance)
-    return (
-        kept,
-        masses,
-        release.whitened_clip_norm * (release.centres[kept] + offsets / masses[:, None]),
-    )
-
-
-def _nearest_in_simplex(masses: Floats) -> Floats:
-    """The nearest non-negative masses that sum to one."""
-    descending = np.sort(masses)[::-1]
-    shifts = (np.cumsum(descending) - 1) / np.arange(1, len(masses) + 1)
-    last_kept = int(np.flatnonzero(descending > shifts)[-1])
-    return np.asarray(np.maximum(masses - shifts[last_kept], 0.0))
+    means = release.whitened_clip_norm * (centres + offsets / masses[:, None])
+    return above_noise, masses, means

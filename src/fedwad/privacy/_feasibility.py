@@ -14,18 +14,18 @@ from fedwad.errors import InputError
 from fedwad.ot import Floats, Measure, solve
 from fedwad.privacy._accounting import is_number, mu_of
 from fedwad.privacy._denoise import denoise
-from fedwad.privacy._noise import noise_effect
+from fedwad.privacy._noise import privacy_noise_effect
 from fedwad.privacy._release import release
 from fedwad.privacy._split import MOST_FEATURES, split
 
 __all__ = ["FeasibilityReport", "Verdict", "plan"]
 
 Verdict = Literal["feasible", "rough", "not feasible"]
-_GOOD, _ROUGH = 0.1, 0.3
+_MAX_FEASIBLE_ERROR, _MAX_ROUGH_ERROR = 0.1, 0.3  # of the verdicts "feasible" and "rough"
 _TRIALS = 8
-_SYNTHETIC, _DRAWS = 200, 3  # size and number of the samples that are compared
-_MOST_SAMPLES = 20_000  # drawn; for more samples the noise is scaled instead
-_SPECTRUM = 10.0  # largest over smallest variance of the principal directions
+_SYNTHETIC_SIZE, _DRAWS = 200, 3  # size and number of the synthetic samples of each dataset
+_MAX_SIMULATED = 20_000  # samples of a dataset; for more the noise is scaled instead
+_VARIANCE_RATIO = 10.0  # largest over smallest variance of the principal directions
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class FeasibilityReport:
 
     `error` is the root mean square relative error due to noise and clipping, for two simulated
     datasets whose means are half a standard deviation apart. `enough` is about the number of
-    samples that would reduce it to a tenth. `clipped` is the share of clipped samples. With few
-    features clipping, not noise, may cause most of the error, and a larger norm is better.
+    samples with which it would be 0.1. `clipped` is the fraction of clipped samples. With few
+    features clipping, not noise, may cause most of the error; then a larger norm is better.
     """
 
     n: int
@@ -84,64 +84,70 @@ def plan(
             " 0.1 to 1000."
         )
     mu = mu_of(epsilon, delta)
-    drawn = min(n, _MOST_SAMPLES)
+    simulated = min(n, _MAX_SIMULATED)
     rng = np.random.default_rng(seed)
     with single_threaded_blas():
-        trials = [_error(drawn, d, mu * n / drawn, clip_norm, rng) for _ in range(_TRIALS)]
-    error = float(np.sqrt(np.mean([found**2 for found, _ in trials])))
-    clipped = float(np.mean([share for _, share in trials]))
-    verdict: Verdict = (
-        "feasible" if error <= _GOOD else "rough" if error <= _ROUGH else "not feasible"
-    )
-    # The noise of means decreases as 1 / n.
-    enough = n if error <= _GOOD else math.ceil(n * error / _GOOD)
+        trials = [
+            _simulate(simulated, d, mu * n / simulated, clip_norm, rng) for _ in range(_TRIALS)
+        ]
+    error = float(np.sqrt(np.mean([relative**2 for relative, _ in trials])))
+    verdict: Verdict = "rough" if error <= _MAX_ROUGH_ERROR else "not feasible"
+    if error <= _MAX_FEASIBLE_ERROR:
+        verdict = "feasible"
     return FeasibilityReport(
-        n,
-        d,
-        epsilon,
-        delta,
-        mu,
-        clip_norm,
-        error,
-        verdict,
-        enough,
-        split(n, d, mu).n_cells,
-        clipped,
+        n=n,
+        d=d,
+        epsilon=epsilon,
+        delta=delta,
+        mu=mu,
+        clip_norm=clip_norm,
+        error=error,
+        verdict=verdict,
+        # The noise of means decreases as 1 / n.
+        enough=n if verdict == "feasible" else math.ceil(n * error / _MAX_FEASIBLE_ERROR),
+        cells=split(n, d, mu).n_cells,
+        clipped=float(np.mean([clipped for _, clipped in trials])),
     )
 
 
-def _error(
+def _simulate(
     n: int, d: int, mu: float, clip_norm: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Relative error of one distance between two simulated datasets, and the share of clipped
+    """Relative error of one distance between two simulated datasets, and the fraction of clipped
     samples."""
-    scales = np.geomspace(1.0, _SPECTRUM**-0.5, d)
+    scales = np.geomspace(1.0, _VARIANCE_RATIO**-0.5, d)
     spread = float(np.sqrt((scales**2).sum()))
-    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    step = turn[:, 0] * spread / 2
-    truths: list[tuple[Floats, Floats]] = []
-    denoised, beyond = [], []
-    for shift, scale in ((-step / 2, 1.0), (step / 2, 1.2)):
-        points = (rng.standard_normal((n, d)) * scales * scale) @ turn.T + shift
-        truths.append((points.mean(axis=0), np.cov(points.T, bias=True).reshape(d, d)))
+    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    gap = rotation[:, 0] * spread / 2
+    true_moments: list[tuple[Floats, Floats]] = []
+    denoised, clipped = [], []
+    for shift, scale in ((-gap / 2, 1.0), (gap / 2, 1.2)):
+        points = (rng.standard_normal((n, d)) * scales * scale) @ rotation.T + shift
+        true_moments.append((points.mean(axis=0), np.cov(points.T, bias=True).reshape(d, d)))
         # Nothing private is released here, so a seeded generator may draw the noise.
-        found = release(points, clip_norm * spread, np.zeros(d), None, split(n, d, mu), rng.bytes)
-        denoised.append(denoise(found))
-        beyond.append(np.mean(np.sqrt((points**2).sum(axis=1)) > clip_norm * spread))
-    draws = rng.standard_normal((_DRAWS, 2, min(n, _SYNTHETIC), d))
-    true, noisy = _distance(truths, draws), _distance([one.moments for one in denoised], draws)
-    value = noise_effect(denoised, draws=20).corrected(np.full((2, 2), noisy))[0][0, 1]
-    return float(value) / true - 1, float(np.mean(beyond))
+        noisy = release(points, clip_norm * spread, np.zeros(d), None, split(n, d, mu), rng.bytes)
+        denoised.append(denoise(noisy))
+        clipped.append(np.mean(np.sqrt((points**2).sum(axis=1)) > clip_norm * spread))
+    draws = rng.standard_normal((_DRAWS, 2, min(n, _SYNTHETIC_SIZE), d))
+    true_value = _distance(true_moments, draws)
+    noisy_value = _distance([one.moments for one in denoised], draws)
+    effect = privacy_noise_effect(denoised, draws=20)
+    value = effect.correct(np.full((2, 2), noisy_value))[0][0, 1]
+    return float(value) / true_value - 1, float(np.mean(clipped))
 
 
 def _distance(moments: list[tuple[Floats, Floats]], draws: Floats) -> float:
-    """Distance between samples with these moments, from the same draws for any moments."""
+    """Distance between two synthetic samples with these means and covariances.
+
+    They are made of standard normal `draws` (draws, 2, size, d), so that distances of different
+    moments can be compared.
+    """
     total = 0.0
     for pair in draws:
-        sides = []
+        samples = []
         for (mean, covariance), normal in zip(moments, pair, strict=True):
             values, vectors = np.linalg.eigh(covariance)
             root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-            sides.append(Measure(mean + (normal - normal.mean(axis=0)) @ root))
-        total += solve(sides[0], sides[1]).cost / len(draws)
+            samples.append(Measure(mean + (normal - normal.mean(axis=0)) @ root))
+        total += solve(samples[0], samples[1]).cost / len(draws)
     return math.sqrt(total)

@@ -1,5 +1,4 @@
-"""The effect of noise on distances between releases, simulated by further releases of similar
-data."""
+"""The effect of the noise of releases on distances between them, from simulated releases."""
 
 from __future__ import annotations
 
@@ -11,75 +10,84 @@ import numpy as np
 from fedwad.ot import Floats
 from fedwad.privacy._denoise import DenoisedMoments
 
-__all__ = ["Effect", "noise_effect"]
+__all__ = ["PrivacyNoiseEffect", "privacy_noise_effect"]
 
 _Z = 1.96  # standard deviations to both sides that contain 95%
-_MAX_BIAS = 0.9  # largest share of a squared distance that is subtracted
-# Typical error of an estimate from moments without noise, as a share of a squared distance (8% of a
-# distance).
+_MAX_BIAS = 0.9  # largest fraction of a squared distance that is subtracted
+# Typical error of an estimate from moments without noise, as a fraction of a squared distance (8%
+# of a distance).
 _SUMMARY_ERROR = 0.16
 
 
 @dataclass(frozen=True, eq=False)
-class Effect:
-    """The effect of noise on squared distances between Gaussian populations, each (N, N): the
-    squared distances (`populations`), their mean excess due to noise, and their standard
-    deviation."""
+class PrivacyNoiseEffect:
+    """The effect of noise for privacy on squared distances between normal populations.
 
-    populations: Floats
+    Attributes, all (N, N)
+    ----------------------
+    squares : squared distances between the populations
+    bias : by how much noise increases them on average
+    std : their standard deviation due to noise
+    """
+
+    squares: Floats
     bias: Floats
-    deviation: Floats
+    std: Floats
 
-    def corrected(self, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Distances without the bias, and a likely range of the true ones.
+    def correct(self, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Distances between samples without the bias, and the ends of a likely range of true ones.
 
         A squared distance between samples is partly a distance between populations and partly
         sampling noise, which hides the noise of releases. The bias is subtracted in proportion to
-        the first part. The range is two standard deviations of the noise, half of what was
-        subtracted, and 8% for the error of a summary. It is not a certificate.
+        the first part. The range extends to both sides by two standard deviations of the noise,
+        half of what was subtracted, and 8% for the error of a summary. Nothing certifies it.
         """
         squares = values**2
-        share = np.clip(self.populations / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
-        bias = np.minimum(share * self.bias, _MAX_BIAS * squares)
+        fraction = np.clip(self.squares / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
+        bias = np.minimum(fraction * self.bias, _MAX_BIAS * squares)
         corrected = squares - bias
-        width = _Z * self.deviation + bias / 2 + _SUMMARY_ERROR * corrected
+        width = _Z * self.std + bias / 2 + _SUMMARY_ERROR * corrected
         low, high = np.sqrt(np.maximum(corrected - width, 0.0)), np.sqrt(corrected + width)
         return np.sqrt(corrected), low, high
 
 
-def noise_effect(
+def privacy_noise_effect(
     denoised: Sequence[DenoisedMoments], seed: int = 0, draws: int | None = None
-) -> Effect:
-    """The effect of noise on the distances between Gaussians with these moments.
+) -> PrivacyNoiseEffect:
+    """The effect of noise for privacy on the distances between normal populations.
 
-    W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_* is computed from the denoised moments and
-    from those of further simulated releases.
+    W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_* is computed from the denoised moments, and
+    from those of simulated releases, `draws` for each site.
     """
     count = len(denoised)
     if draws is None:
         draws = 200 if count == 2 else 40
-    known = _squares([one.moments for one in denoised])
+    squares = _squared_distances([one.moments for one in denoised])
     rngs = [np.random.default_rng([seed, index]) for index in range(count)]
-    found = np.array(
+    simulated = np.array(
         [
-            _squares([one.redrawn(rng) for one, rng in zip(denoised, rngs, strict=True)])
+            _squared_distances(
+                [one.simulate_release(rng) for one, rng in zip(denoised, rngs, strict=True)]
+            )
             for _ in range(draws)
         ]
     )
-    return Effect(known, np.maximum(found.mean(axis=0) - known, 0.0), found.std(axis=0))
+    bias = np.maximum(simulated.mean(axis=0) - squares, 0.0)
+    return PrivacyNoiseEffect(squares, bias, simulated.std(axis=0))
 
 
-def _squares(moments: Sequence[tuple[Floats, Floats]]) -> Floats:
+def _squared_distances(moments: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """W2^2 between all pairs of normal distributions with these means and covariances, (N, N)."""
     roots, traces = [], []
     for _, covariance in moments:
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         values = np.maximum(values, 0.0)
         roots.append((vectors * np.sqrt(values)) @ vectors.T)
         traces.append(float(values.sum()))
-    found = np.zeros((len(moments), len(moments)))
+    squares = np.zeros((len(moments), len(moments)))
     for i in range(len(moments)):
         for j in range(i):
             means = float(((moments[i][0] - moments[j][0]) ** 2).sum())
             overlap = float(np.linalg.svd(roots[i] @ roots[j], compute_uv=False).sum())
-            found[i, j] = found[j, i] = max(0.0, means + traces[i] + traces[j] - 2 * overlap)
-    return found
+            squares[i, j] = squares[j, i] = max(0.0, means + traces[i] + traces[j] - 2 * overlap)
+    return squares

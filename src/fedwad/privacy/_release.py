@@ -1,4 +1,4 @@
-"""One release: all that a client sends under one guarantee, computed from noisy sums alone.
+"""One release: all that a site sends under one guarantee, computed from noisy sums alone.
 
 1. Samples are clipped to the public clip norm. Noisy sums of (x, x x^T) give a first mean and
    covariance.
@@ -7,9 +7,9 @@
    again, at little more than their typical norm. Second noisy sums of (x, x x^T) then have
    relatively little noise.
 3. If the split of the budget has cells, noisy sums of (x, 1) over cells around public whitened
-   centres describe the shape. It has them if they were asked for, or if there are few features
-   and the means of cells are accurate in spite of their noise. With labels, the cells are the
-   classes.
+   centres describe the shape. A split has cells if the request asks for them, or if there are few
+   features and the means of cells are accurate in spite of their noise. With labels, the cells are
+   the classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fedwad.ot import Floats, Measure
 from fedwad.ot._cells import group_sums, kmeans_cells
-from fedwad.privacy._mechanism import RandomBytes, released
+from fedwad.privacy._mechanism import RandomBytes, add_noise
 from fedwad.privacy._psd import covariance_from_moments
 from fedwad.privacy._split import Split
 from fedwad.privacy._statistics import (
@@ -31,15 +31,15 @@ from fedwad.privacy._statistics import (
     MOMENT_SENSITIVITY,
     cell_sums,
     class_sums,
-    clipped,
+    clip_to_unit_ball,
     moment_sums,
-    transformed,
+    multiply_rows,
     unpack_moments,
 )
 
 __all__ = ["Release", "release"]
 
-_SAMPLES_A_CENTRE = 50
+_DRAWS_PER_CENTRE = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,8 @@ def release(
     their centres are zero.
     """
     n, d = points.shape
-    first = clipped((points - origin) / clip_norm)
-    sums, first_noise = released(
+    first = clip_to_unit_ball((points - origin) / clip_norm)
+    sums, first_noise = add_noise(
         moment_sums(first), MOMENT_SENSITIVITY, split.mu_first, random_bytes
     )
     first_mean, first_second_moment = unpack_moments(sums / n, d)
@@ -109,11 +109,11 @@ def release(
     whitening = (vectors / np.sqrt(values)) @ vectors.T / clip_norm
     whitening = (whitening + whitening.T) / 2
     centre = origin + clip_norm * first_mean
-    # From the clipped samples, which are bounded for any data.
-    whitened = clipped(
-        transformed(origin + clip_norm * first - centre, whitening / split.clip_norm)
+    # Whitening takes the clipped samples, which are bounded for any data.
+    whitened = clip_to_unit_ball(
+        multiply_rows(origin + clip_norm * first - centre, whitening / split.clip_norm)
     )
-    sums, second_noise = released(
+    sums, second_noise = add_noise(
         moment_sums(whitened), MOMENT_SENSITIVITY, split.mu_second, random_bytes
     )
     mean, second_moment = unpack_moments(sums / n, d)
@@ -121,16 +121,18 @@ def release(
     cells, cell_noise = np.zeros((0, d + 1)), 0.0
     if split.n_cells and classes is not None:
         centres = np.zeros((split.n_cells, d))
-        cells, cell_noise = released(
+        cells, cell_noise = add_noise(
             class_sums(whitened, classes, split.n_cells),
             CELL_SENSITIVITY,
             split.mu_cells,
             random_bytes,
         )
     elif split.n_cells:
-        given = None if own_centres is None else (own_centres - centre) @ whitening
-        centres = (_centres(split.n_cells, d) if given is None else given) / split.clip_norm
-        cells, cell_noise = released(
+        if own_centres is None:
+            centres = _normal_centres(split.n_cells, d) / split.clip_norm
+        else:
+            centres = (own_centres - centre) @ whitening / split.clip_norm
+        cells, cell_noise = add_noise(
             cell_sums(whitened, centres), CELL_SENSITIVITY, split.mu_cells, random_bytes
         )
     return Release(
@@ -152,14 +154,13 @@ def release(
 
 
 @cache
-def _centres(count: int, d: int) -> Floats:
+def _normal_centres(count: int, d: int) -> Floats:
     """Centres of k-means cells of a standard normal distribution, always the same."""
     rng = np.random.default_rng(0)
-    draws = rng.standard_normal((_SAMPLES_A_CENTRE * count, d))
+    draws = rng.standard_normal((_DRAWS_PER_CENTRE * count, d))
     labels = kmeans_cells(Measure(draws), count, min_size=1)
     groups = int(labels.max()) + 1
-    found: Floats = (
-        group_sums(draws, labels, groups) / np.bincount(labels, minlength=groups)[:, None]
-    )
-    found.setflags(write=False)
-    return found
+    sums: Floats = group_sums(draws, labels, groups)
+    centres = sums / np.bincount(labels, minlength=groups)[:, None]
+    centres.setflags(write=False)
+    return centres

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.privacy._mechanism import UNIT, RandomBytes, released
+from fedwad.privacy._mechanism import SUM_UNIT, RandomBytes, add_noise
 from fedwad.tables import Conflict, Schema, SchemaColumn
 
 __all__ = [
     "check_draft",
+    "count_schema_sums",
     "release_schema",
     "schema_from_sums",
     "schema_sensitivity",
-    "schema_size",
     "schema_sums",
 ]
 
@@ -39,7 +39,7 @@ _A = (6.0 - math.sqrt(2.0)) / 4.0
 _NUMBER_CHANGE2 = _A**2 * (1.0 + 4.0 * (2.0 - _A) ** 2)
 #: The same for other columns: at most, one sum falls by 1 and another rises by 1.
 _LEVEL_CHANGE2 = 2.0
-#: Noise hides what is not larger than so many standard deviations of its noise.
+#: Noise hides a quantity that is not larger than so many standard deviations of its noise.
 _MIN_DEVIATIONS = 2.0
 
 
@@ -69,12 +69,12 @@ def release_schema(
     `points` are the rows as the draft encodes them. The caller has already counted the privacy loss
     `mu` against the budget.
     """
-    return released(schema_sums(points, draft), schema_sensitivity(draft), mu, random_bytes)
+    return add_noise(schema_sums(points, draft), schema_sensitivity(draft), mu, random_bytes)
 
 
-def schema_size(draft: Schema) -> int:
+def count_schema_sums(draft: Schema) -> int:
     """How many sums a release for this draft has."""
-    return sum(map(_size, draft.columns))
+    return sum(map(_count_sums, draft.columns))
 
 
 def schema_sensitivity(draft: Schema) -> float:
@@ -85,7 +85,7 @@ def schema_sensitivity(draft: Schema) -> float:
 
 
 def schema_sums(points: Floats, draft: Schema) -> NDArray[np.int64]:
-    """Sums over the rows as the draft encodes them, in UNITs.
+    """Sums over the rows as the draft encodes them, in multiples of SUM_UNIT.
 
     What each row adds is rounded before it is summed.
     """
@@ -94,7 +94,7 @@ def schema_sums(points: Floats, draft: Schema) -> NDArray[np.int64]:
         for column in draft.compared_columns
     ]
     contributions = np.column_stack(parts)
-    return np.asarray(np.rint(contributions / UNIT).astype(np.int64).sum(axis=0))
+    return np.asarray(np.rint(contributions / SUM_UNIT).astype(np.int64).sum(axis=0))
 
 
 def _contributions(column: SchemaColumn, encoded: Floats) -> Floats:
@@ -125,30 +125,33 @@ def schema_from_sums(
     conflicts: list[Conflict] = []
     start = 0
     for column in draft.columns:
-        size = _size(column)
-        estimated = _estimated(column, total[start : start + size], rows, noise) if size else column
+        size = _count_sums(column)
+        own_sums = total[start : start + size]
         start += size
+        estimated = _estimate_column(column, own_sums, rows, noise) if size else column
         columns.append(estimated or column)
         if estimated is None:
             conflicts.append(_noise_conflict(column))
     return replace(draft, columns=tuple(columns), public=True, conflicts=tuple(conflicts))
 
 
-def _size(column: SchemaColumn) -> int:
+def _count_sums(column: SchemaColumn) -> int:
     """How many sums a column has: one for each encoded column, and 2 u^2 - 1 for numbers."""
     return column.width + (column.kind in ("number", "date"))
 
 
-def _estimated(column: SchemaColumn, sums: Floats, rows: int, noise: float) -> SchemaColumn | None:
+def _estimate_column(
+    column: SchemaColumn, sums: Floats, rows: int, noise: float
+) -> SchemaColumn | None:
     """The column with centre and scale, or weight, from its sums; None if noise hides them."""
     if column.kind == "category":
-        # The probability that two rows have the same level is the sum of squared shares of levels.
-        # Each noisy square is too large by the variance of the noise, which is subtracted.
-        same = (float(sums @ sums) - len(sums) * noise**2) / rows**2
-        same = min(max(same, 1.0 / len(sums)), 1.0)
-        # The noise of `same` has the standard deviation 2 sqrt(same) noise / rows.
-        visible = 1.0 - same > _MIN_DEVIATIONS * 2.0 * math.sqrt(same) * noise / rows
-        return replace(column, weight=2.0 / (1.0 - same)) if visible else None
+        # The probability q that two rows have the same level is the sum of the squared frequencies
+        # of levels. On average, each noisy square is too large by the variance of the noise.
+        q = (float(sums @ sums) - len(sums) * noise**2) / rows**2
+        q = min(max(q, 1.0 / len(sums)), 1.0)
+        # The noise of q has the standard deviation 2 sqrt(q) noise / rows.
+        is_visible = 1.0 - q > _MIN_DEVIATIONS * 2.0 * math.sqrt(q) * noise / rows
+        return replace(column, weight=2.0 / (1.0 - q)) if is_visible else None
     missing = float(sums[-1]) if column.missing == "indicator" else 0.0
     present = min(float(rows), rows - missing)
     if present < max(1.0, _MIN_DEVIATIONS * noise):
@@ -169,9 +172,9 @@ def _estimated(column: SchemaColumn, sums: Floats, rows: int, noise: float) -> S
 
 def _noise_conflict(column: SchemaColumn) -> Conflict:
     """The conflict that says that noise hides how much a column varies."""
-    kept = "weight" if column.kind == "category" else "centre and scale"
+    fields = "weight" if column.kind == "category" else "centre and scale"
     sentence = (
-        f"The noise hides how much column '{column.name}' varies, so it keeps the draft's {kept};"
+        f"The noise hides how much column '{column.name}' varies, so it keeps the draft's {fields};"
         " a larger epsilon, fewer columns or a narrower range help."
     )
     return Conflict(column.name, (), "noise", sentence)

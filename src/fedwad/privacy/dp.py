@@ -103,9 +103,9 @@ class DP:
         return f"DP(epsilon={self.epsilon:g}, delta={self.delta:g}{norm})"
 
     def completed(self, schema: Schema | None) -> DP:
-        """With clip norm and centre of a public schema where they were left out.
+        """This DP with the clip norm and the centre of a public schema, where they were left out.
 
-        InputError if there is no clip norm.
+        InputError if neither has a clip norm.
         """
         norm, centre = self.clip_norm, self.centre
         if schema is not None and schema.public:
@@ -167,8 +167,8 @@ class DP:
         """A DP from a DP, or from the mapping that `to_dict` returns."""
         if isinstance(given, DP):
             return given
-        known = {field.name for field in fields(cls)}
-        if not isinstance(given, Mapping) or not {"epsilon"} <= set(given) <= known:
+        names = {field.name for field in fields(cls)}
+        if not isinstance(given, Mapping) or not {"epsilon"} <= set(given) <= names:
             raise InputError(
                 f"privacy is a {type(given).__name__}; give fedwad.DP(epsilon=..., clip_norm=...)."
             )

@@ -22,7 +22,7 @@ from fedwad.federation import (
     read_ledger,
     unpack,
 )
-from fedwad.privacy import DP, composed, mu_of
+from fedwad.privacy import DP, compose, mu_of
 
 DATA = np.random.default_rng(0).standard_normal((400, 3))
 
@@ -57,7 +57,7 @@ def test_asked_again_it_says_the_same_and_spends_nothing():
     assert client.ledger.spent == mu_of(1.0, 1e-5)
     other = client.answer(asked(clip_norm=5.5))
     assert not np.array_equal(first.mean, other.mean)
-    assert client.ledger.spent == composed([mu_of(1.0, 1e-5)] * 2)
+    assert client.ledger.spent == compose([mu_of(1.0, 1e-5)] * 2)
 
 
 def test_beyond_the_budget_nothing_is_answered_and_nothing_spent():

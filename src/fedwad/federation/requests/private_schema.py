@@ -14,7 +14,7 @@ from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, is_finite, plain_schema, require
 from fedwad.federation.needs import Needs
 from fedwad.ot import Floats
-from fedwad.privacy import check_budget, check_draft, mu_of, release_schema, schema_size
+from fedwad.privacy import check_budget, check_draft, count_schema_sums, mu_of, release_schema
 from fedwad.tables import Schema
 
 __all__ = ["PrivateSchemaReply", "PrivateSchemaRequest"]
@@ -71,7 +71,7 @@ class PrivateSchemaRequest(Request):
         return PrivateSchemaReply(len(points), sums, noise), None
 
     def check(self, reply: PrivateSchemaReply) -> None:
-        size = schema_size(_read(self.draft))
+        size = count_schema_sums(_read(self.draft))
         require(len(reply.sums) == size, "it has a different number of sums.")
 
 
