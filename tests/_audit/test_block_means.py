@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "policies"
 
 
 def solved(points, seed=0):
-    blocks = _blocks.block_means(Measure(points), _blocks.SMALLEST)
+    blocks = _blocks.block_means(Measure(points), _blocks.MIN_BLOCK_ROWS)
     reply = BlocksReply(blocks.rows, blocks.counts, blocks.means, blocks.centre, blocks.scale)
     return ReconstructionScorer(points).score(attack._solve(reply, np.random.default_rng(seed)))
 

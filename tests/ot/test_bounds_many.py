@@ -13,11 +13,11 @@ from fedwad.errors import InputError
 from fedwad.ot import (
     Measure,
     _bounds,
+    are_identical,
     estimate,
     labelled,
     lower_bound,
     lower_bounds,
-    same,
     solve,
     summarise,
     summarise_classes,
@@ -284,11 +284,11 @@ class TestTwins:
         rng = np.random.default_rng(0)
         X, y = random_labelled(rng, 40, 3, 2)
         plain, classes = summarise(Measure(X)), summarise_classes(Measure(X), y)
-        assert same(plain, summarise(Measure(X.copy())))
-        assert not same(plain, classes)
-        assert not same(classes, plain)
+        assert are_identical(plain, summarise(Measure(X.copy())))
+        assert not are_identical(plain, classes)
+        assert not are_identical(classes, plain)
         assert not any(
-            same(summarise(Measure(X), covariance_type=covariance_type), plain)
+            are_identical(summarise(Measure(X), covariance_type=covariance_type), plain)
             for covariance_type in FORMS[1:]
         )
 

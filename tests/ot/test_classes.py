@@ -17,11 +17,11 @@ from fedwad.errors import InputError
 from fedwad.ot import (
     LabelledSummary,
     Measure,
+    are_identical,
     class_codes,
     dataset_distance,
     labelled,
     lower_bound,
-    same,
     solve,
     summarise_classes,
     upper_bound,
@@ -413,7 +413,7 @@ class TestSummariseClasses:
         X, y = random_labelled(rng, 60, 2, 3)
         one = summarise_classes(Measure(X), np.array(["ill", "healthy", "unknown"])[y])
         two = summarise_classes(Measure(X), np.array([7, 8, 1])[y])
-        assert all(same(a, b) for a, b in zip(one.parts, two.parts, strict=True))
+        assert all(are_identical(a, b) for a, b in zip(one.parts, two.parts, strict=True))
         assert not any(
             isinstance(value, str) and value != one.covariance for value in vars(one).values()
         )
@@ -440,9 +440,9 @@ class TestSummariseClasses:
         rng = np.random.default_rng(0)
         X, y = random_labelled(rng, 60, 2, 3)
         summary = summarise_classes(Measure(X), y)
-        assert same(summary, summarise_classes(Measure(X.copy()), y.copy()))
-        assert not same(summary, summarise_classes(Measure(X + 1e-9), y))
-        assert not same(summary, summarise_classes(Measure(X), np.minimum(y, 1)))
+        assert are_identical(summary, summarise_classes(Measure(X.copy()), y.copy()))
+        assert not are_identical(summary, summarise_classes(Measure(X + 1e-9), y))
+        assert not are_identical(summary, summarise_classes(Measure(X), np.minimum(y, 1)))
         assert isinstance(summary, LabelledSummary)
 
     def test_labelled_and_plain_summaries_do_not_mix(self):

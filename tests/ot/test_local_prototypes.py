@@ -11,7 +11,7 @@ import fedwad
 import ot
 from fedwad.errors import InputError
 from fedwad.ot import Measure, distil, distil_labelled, large_classes
-from fedwad.ot._prototypes import _shares
+from fedwad.ot._prototypes import _apportion
 from oracles import linear_program, small_measures
 
 RNG = np.random.default_rng(0)
@@ -165,7 +165,7 @@ def test_no_class_of_enough_samples():
 @given(st.integers(1, 60), st.lists(st.integers(1, 50), min_size=1, max_size=12))
 def test_shares_are_in_proportion_and_none_is_empty(size, counts):
     mass = np.array(counts) / np.sum(counts)
-    shares = _shares(size, mass)
+    shares = _apportion(size, mass)
     assert (shares >= 1).all()
     assert shares.sum() >= size
     if (size * mass >= 1).all():

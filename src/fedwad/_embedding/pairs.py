@@ -12,7 +12,7 @@ from fedwad._distance.run import estimate_from_cells
 from fedwad._distance.task import ColumnNames, DistanceTask
 from fedwad.federation import ClassStatistics, SummaryReply, Traffic, client_seed
 from fedwad.methods import FedWaD
-from fedwad.ot import Floats, same, synthetic_distances
+from fedwad.ot import Floats, are_identical, synthetic_distances
 
 __all__ = ["pair_distance", "pair_values", "reassign_borders"]
 
@@ -51,7 +51,9 @@ def pair_values(
     index = {site: k for k, site in enumerate(used)}
     summaries = [replies[site].summary for site in used]
     different = [
-        (index[i], index[j]) for i, j in pairs if not same(replies[i].summary, replies[j].summary)
+        (index[i], index[j])
+        for i, j in pairs
+        if not are_identical(replies[i].summary, replies[j].summary)
     ]
     keys = [client_seed(names[site]) for site in used]
     found = synthetic_distances(

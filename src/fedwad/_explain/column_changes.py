@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._explain.groups import Column, column_index
-from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, retained_share
+from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, shrinkage_factors
 
 __all__ = ["ColumnChanges", "column_changes", "sum_by_column"]
 
@@ -54,8 +54,8 @@ def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments
     scale = np.where(number, _scale_changes(found), 0.0)
     location_score, tests = _test_scores(columns, found, number, a, b)
     critical = critical_score(tests)
-    location_factor = retained_share(location_score, critical)
-    scale_factor = retained_share(found.scale_score, critical)
+    location_factor = shrinkage_factors(location_score, critical)
+    scale_factor = shrinkage_factors(found.scale_score, critical)
     significant = np.stack([location[1] * location_factor, scale[1] * scale_factor])
 
     def sum_columns(parts: Floats) -> Floats:

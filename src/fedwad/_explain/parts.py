@@ -150,7 +150,7 @@ def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Flo
 
     Noise grows with the variance, so what one site alone measured is scaled by both spreads.
     """
-    first, second = a.noise_beside(b.count), b.noise_beside(a.count)
+    first, second = a.noise_against(b.count), b.noise_against(a.count)
     if first is not None and second is not None:
         return sum_by_column(columns, np.sqrt(first * second))
     if first is not None:

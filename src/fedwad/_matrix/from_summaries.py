@@ -16,13 +16,13 @@ from fedwad.federation import (
 from fedwad.methods import Summary
 from fedwad.ot import (
     Floats,
+    are_identical,
     lower_bounds,
-    same,
     synthetic_distances,
     synthetic_transports,
     upper_bounds,
 )
-from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
+from fedwad.privacy import DP, denoise, privacy_noise_effect, sampling_noise
 
 __all__ = ["estimate_from_releases", "estimate_from_summaries"]
 
@@ -48,7 +48,7 @@ def estimate_from_summaries(
         summaries, task.p, task.n_jobs, step_counter("bounding distances", len(pairs), task)
     )
     lower = lower_bounds(summaries, task.p, task.n_jobs)
-    equal = [pair for pair in pairs if same(summaries[pair[0]], summaries[pair[1]])]
+    equal = [pair for pair in pairs if are_identical(summaries[pair[0]], summaries[pair[1]])]
     excluded = set(equal)
     different = [pair for pair in pairs if pair not in excluded]
     value = lower.copy()
@@ -94,7 +94,7 @@ def estimate_from_releases(
     synthetic = synthetic_distances(
         summaries, pairs, 2.0, task.seed, keys, task.n_jobs, count, columns=columns
     )
-    value, lower, upper = noise_effect(denoised, task.seed).corrected(synthetic)
+    value, lower, upper = privacy_noise_effect(denoised, task.seed).correct(synthetic)
     types = tuple(summary.covariance_type for summary in summaries)
     return MatrixEstimates(
         tuple(replies),

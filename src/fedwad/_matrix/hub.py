@@ -19,11 +19,11 @@ from fedwad.ot import (
     LabelledSummary,
     Measure,
     Summary,
+    are_identical,
     ground_cost,
     lower_bounds,
     pair_distances,
     rounding,
-    same,
     synthetic_distances,
 )
 
@@ -185,7 +185,7 @@ def _within_factor(
     It is the same for all pairs, and fitted to synthetic samples of these `sites`.
     """
     pairs = [(i, j) for i in sites for j in sites if i < j and within[i, j] > 0]
-    pairs = [(i, j) for i, j in pairs if not same(summaries[i], summaries[j])]
+    pairs = [(i, j) for i, j in pairs if not are_identical(summaries[i], summaries[j])]
     if not pairs:
         return 1.0
     rng = np.random.default_rng(task.seed)

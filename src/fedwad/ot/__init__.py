@@ -1,8 +1,7 @@
-"""Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and
-bounds."""
+"""Optimal transport on one machine: measures, exact plans with certificates, geodesics, summaries
+and bounds."""
 
-from fedwad.ot._blocks import SMALLEST as SMALLEST_BLOCK
-from fedwad.ot._blocks import Blocks, block_means, directions, segments_of
+from fedwad.ot._blocks import MIN_BLOCK_ROWS, Blocks, block_means, directions, segments_of
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
 from fedwad.ot._calibration import Calibration, calibrate
 from fedwad.ot._cells import effective_counts
@@ -12,7 +11,7 @@ from fedwad.ot._changes import (
     changed_correlations,
     changes,
     critical_score,
-    retained_share,
+    shrinkage_factors,
 )
 from fedwad.ot._classes import (
     ClassCovariance,
@@ -24,7 +23,7 @@ from fedwad.ot._classes import (
 from fedwad.ot._columns import ColumnMoments, block_moments, column_moments
 from fedwad.ot._compiling import announce_compiling, warm_up
 from fedwad.ot._cost import ground_cost
-from fedwad.ot._estimate import Estimate, estimate, same
+from fedwad.ot._estimate import Estimate, are_identical, estimate
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._labels import as_labels, class_codes
@@ -54,7 +53,7 @@ from fedwad.ot._synthetic import (
 )
 
 __all__ = [
-    "SMALLEST_BLOCK",
+    "MIN_BLOCK_ROWS",
     "Atoms",
     "AtomsPer",
     "Blocks",
@@ -76,6 +75,7 @@ __all__ = [
     "Summary",
     "SyntheticSample",
     "announce_compiling",
+    "are_identical",
     "as_labels",
     "beyond_chance",
     "block_means",
@@ -107,11 +107,10 @@ __all__ = [
     "plan_columns",
     "reduce_covariance",
     "reduce_support",
-    "retained_share",
     "rounding",
     "row_order",
-    "same",
     "segments_of",
+    "shrinkage_factors",
     "solve",
     "summarise",
     "summarise_classes",

@@ -10,7 +10,7 @@ from fedwad.ot._plan import Solution
 __all__ = ["assignment"]
 
 _COARSEST = 256  # rows up to which a problem is solved directly
-_BLOCK_ROWS = 256  # relaxed at a time
+_BLOCK_ROWS = 256  # rows that are relaxed at a time
 
 
 def assignment(cost: Floats, start: Floats | None = None) -> Solution:
@@ -18,7 +18,8 @@ def assignment(cost: Floats, start: Floats | None = None) -> Solution:
 
     Long augmenting paths take most of the time. The cost is therefore first reduced by the
     potentials of a four times smaller problem, recursively: the optimum stays the same, and paths
-    become short. `start`, the column potentials of a similar problem, replaces smaller problems.
+    become short. If `start` is given, the column potentials of a similar problem, they are used
+    instead of smaller problems.
     """
     n = len(cost)
     if start is not None:
@@ -59,7 +60,8 @@ def _column_potentials(cost: Floats, cols: Indices) -> Floats:
 
     They are shortest-path lengths in the graph on columns whose edge k -> j costs c_ij - c_ik,
     where i is the row assigned to k; an optimal assignment has no negative cycle there.
-    Bellman-Ford from a virtual source, relaxing only rows whose own column has improved.
+    The method is Bellman-Ford from a virtual source. It relaxes only rows whose own column has
+    improved.
     """
     n = len(cost)
     matched = cost[np.arange(n), cols]

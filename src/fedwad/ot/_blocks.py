@@ -23,15 +23,17 @@ __all__ = [
 ]
 
 #: Fewest rows of a block. Larger blocks have twice, four times, ... as many.
-SMALLEST = 10
-#: Blocks of each size, and the number of sizes; rows beyond are left out.
+MIN_BLOCK_ROWS = 10
+#: Most blocks of one size, and the number of sizes; rows beyond are left out.
 BLOCKS_PER_SIZE, SIZES = 64, 6
-#: Functions are rounded to this part of a standard deviation, for blocks of the smallest size.
+#: Block means are rounded to this fraction of a standard deviation, in the smallest blocks.
 GRID = {"mean": 1 / 16, "square": 1 / 16, "third": 1 / 4, "fourth": 1 / 2, "projection": 1 / 16}
 _POWERS = ("mean", "square", "third", "fourth")  # names in `Blocks.segments`
-_MAX_PROJECTIONS = 40  # sums with random signs
+_MAX_PROJECTIONS = 40  # sums of features with random signs
 _FEW_FEATURES = 200  # up to which third and fourth powers are sent
-_CONSTANT = 1e-8  # standard deviation of a constant feature, in units of its mean
+# A feature counts as constant if its standard deviation is no larger a fraction of its mean than
+# this: at one site, and over all sites.
+_CONSTANT_AT_SITE, _CONSTANT_OVER_SITES = 1e-9, 1e-8
 _SEED = 20250301
 
 
@@ -66,16 +68,19 @@ class Blocks:
         return segments_of(len(self.centre))
 
     def merged(self, rows: int) -> Floats:
-        """Means over blocks of `rows` rows: smaller blocks are joined, two by two."""
-        found, size, start = self.means[:0], self.rows, 0
+        """Means over blocks of `rows` rows: smaller blocks are joined, two by two.
+
+        Larger blocks are left out. There are none if no number of joins gives `rows` rows.
+        """
+        means, size, start = self.means[:0], self.rows, 0
         for count in self.counts:
-            found = np.concatenate([found, self.means[start : start + count]])
+            means = np.concatenate([means, self.means[start : start + count]])
             if size == rows:
-                return found
-            found, size, start = _average_pairs(found), 2 * size, start + count
+                return means
+            means, size, start = _average_pairs(means), 2 * size, start + count
         while size < rows:
-            found, size = _average_pairs(found), 2 * size
-        return found if size == rows else self.means[:0]
+            means, size = _average_pairs(means), 2 * size
+        return means if size == rows else self.means[:0]
 
 
 def _average_pairs(means: Floats) -> Floats:
@@ -92,10 +97,10 @@ def segments_of(dimension: int) -> tuple[tuple[str, int], ...]:
     for each feature, half as many as a block of ten rows has numbers.
     """
     powers = _POWERS[: 4 if dimension <= _FEW_FEATURES else 2]
-    found = [(name, dimension) for name in powers]
+    segments = [(name, dimension) for name in powers]
     if dimension > 1:
-        found.append(("projection", min(_MAX_PROJECTIONS, dimension)))
-    return tuple(found)
+        segments.append(("projection", min(_MAX_PROJECTIONS, dimension)))
+    return tuple(segments)
 
 
 def _count_powers(dimension: int) -> int:
@@ -113,7 +118,8 @@ def directions(dimension: int) -> Floats:
 def evaluate_functions(z: Floats, scale: Floats) -> Floats:
     """All K functions of standardised rows z, (n, K).
 
-    Projections are of rows in the units of the data, in which distances are measured.
+    Projections are of rows that are not standardised feature by feature but divided by one unit for
+    all features, so that features count as they do in distances.
     """
     unit = float(np.sqrt((scale**2).mean()))
     powers = [z]
@@ -124,15 +130,16 @@ def evaluate_functions(z: Floats, scale: Floats) -> Floats:
 
 
 def block_means(
-    measure: Measure, min_cell_size: int = SMALLEST, keys: NDArray[np.void] | None = None
+    measure: Measure, min_cell_size: int = MIN_BLOCK_ROWS, keys: NDArray[np.void] | None = None
 ) -> Blocks:
     """Means over blocks of rows, which are taken in an order that depends on the data alone.
 
-    The first 64 blocks have ten rows each (or twice as many, ..., up to `min_cell_size`), the next
-    64 twice as many, and so on. Rows that fill no block are left out. Blocks of equal size are
-    exchangeable between sites when the populations agree. Means are rounded at random to a
-    sixteenth of a standard deviation (powers more coarsely), so that sums of integers of a
-    wide range cannot be read exactly. That costs hardly any power.
+    The first 64 blocks have ten rows each, or the first of 20, 40, ... that is not below
+    `min_cell_size`. The next 64 have twice as many, and so on. Rows that fill no block are left
+    out. Blocks of equal size are exchangeable between sites when the populations agree. Means are
+    rounded at random to a sixteenth of a standard deviation (third and fourth powers more
+    coarsely), so that the sum of a block's integers cannot be read exactly. That costs hardly any
+    power.
 
     Parameters
     ----------
@@ -149,7 +156,7 @@ def block_means(
     """
     if not measure.is_uniform:
         raise InputError("The rows have weights; a permutation test needs rows of equal weight.")
-    rows = SMALLEST
+    rows = MIN_BLOCK_ROWS
     while rows < min_cell_size:
         rows *= 2
     if len(measure) < rows:
@@ -160,9 +167,9 @@ def block_means(
     points = measure.rows(order)
     centre, scale = points.mean(axis=0), points.std(axis=0)
     points = points[: BLOCKS_PER_SIZE * rows * (2**SIZES - 1)]  # all that blocks can hold
-    constant = scale <= 1e-9 * np.abs(centre)
-    scale = np.where(constant, 1.0, scale)
-    values = evaluate_functions(np.where(constant, 0.0, (points - centre) / scale), scale)
+    is_constant = scale <= _CONSTANT_AT_SITE * np.abs(centre)
+    scale = np.where(is_constant, 1.0, scale)
+    values = evaluate_functions(np.where(is_constant, 0.0, (points - centre) / scale), scale)
     counts: list[int] = []
     means: list[Floats] = []
     start, size = 0, rows
@@ -178,19 +185,19 @@ def block_means(
 def _round_at_random(means: Floats, size: int, dimension: int, rng: np.random.Generator) -> Floats:
     """Means rounded up or down to a grid at random, which keeps their expectation."""
     names, counts = zip(*segments_of(dimension), strict=True)
-    grids = np.repeat([GRID[name] for name in names], counts) * np.sqrt(SMALLEST / size)
+    grids = np.repeat([GRID[name] for name in names], counts) * np.sqrt(MIN_BLOCK_ROWS / size)
     if not grids.all():
         return means
     return np.asarray(np.floor(means / grids + rng.random(means.shape)) * grids)
 
 
-def common_block_size(sites: Sequence[Blocks], least: int) -> int:
-    """Rows in the largest blocks of which each site has at least `least`.
+def common_block_size(sites: Sequence[Blocks], min_blocks: int) -> int:
+    """Rows in the largest blocks of which each site has at least `min_blocks`.
 
-    If a site has fewer blocks even of the smallest size, it is that size.
+    If no size has so many at each site, this is the smallest size that all sites have.
     """
     rows = smallest = max(site.rows for site in sites)
-    while all(len(site.merged(2 * rows)) >= least for site in sites):
+    while all(len(site.merged(2 * rows)) >= min_blocks for site in sites):
         rows *= 2
     if any(not len(site.merged(smallest)) for site in sites):
         raise InputError("A site has too few rows for a block as large as another site requires.")
@@ -198,10 +205,11 @@ def common_block_size(sites: Sequence[Blocks], least: int) -> int:
 
 
 def in_common_units(sites: Sequence[Blocks], rows: int) -> list[Floats]:
-    """Means over blocks of `rows` rows of each site, centred and scaled by all of these blocks.
+    """Means over blocks of `rows` rows of each site, in the units of all sites together.
 
+    Features are centred and scaled by the mean and the standard deviations over all these blocks.
     Third and fourth powers become Hermite polynomials, which for normal features are uncorrelated
-    with the powers below.
+    with lower powers.
     """
     merged = [site.merged(rows) for site in sites]
     centre, scale = _common_centre_and_scale(sites, merged)
@@ -217,16 +225,16 @@ def _common_centre_and_scale(
     """Mean and standard deviations over all blocks."""
     d = len(sites[0].centre)
     counts = np.array([len(means) for means in merged], dtype=np.float64)
-    shares = counts / counts.sum()
+    weights = counts / counts.sum()
     first_moments = np.array([means[:, :d].mean(axis=0) for means in merged])
     second_moments = np.array([means[:, d : 2 * d].mean(axis=0) for means in merged])
     centres = np.array([site.centre for site in sites])
     scales = np.array([site.scale for site in sites])
     means = centres + scales * first_moments
-    centre = shares @ means
+    centre = weights @ means
     inside = scales**2 * (second_moments - first_moments**2)
-    scale = np.sqrt(np.maximum(shares @ (inside + (means - centre) ** 2), 0.0))
-    return centre, np.where(scale > _CONSTANT * np.abs(centre), scale, np.inf)
+    scale = np.sqrt(np.maximum(weights @ (inside + (means - centre) ** 2), 0.0))
+    return centre, np.where(scale > _CONSTANT_OVER_SITES * np.abs(centre), scale, np.inf)
 
 
 def _powers(site: Blocks, means: Floats, centre: Floats, scale: Floats) -> Floats:

@@ -16,12 +16,12 @@ __all__ = [
     "changed_correlations",
     "changes",
     "critical_score",
-    "retained_share",
+    "shrinkage_factors",
 ]
 
-_LEVEL = 0.05  # of all tests together
+_SIGNIFICANCE_LEVEL = 0.05  # of all tests together
 _MAX_SCORE = 38.0  # larger scores have p-values that vanish
-_SHARPNESS = 4.0  # power of the ratio of critical score to score, in `retained_share`
+_SHARPNESS = 4.0  # power of the ratio of critical score to score, in `shrinkage_factors`
 _MAX_CORRELATION = 1 - 1e-6  # Fisher's transformation diverges at 1
 _MEDIAN_SQUARE = 0.4549  # of a standard normal number
 
@@ -85,23 +85,26 @@ def _degrees_of_freedom(first: Floats, second: Floats, count: float, other: floa
     """Welch and Satterthwaite's degrees of freedom."""
     total = (first + second) ** 2
     parts = first**2 / (count - 1) + second**2 / (other - 1)
-    known = parts > 0
-    return np.where(known, total / np.where(known, parts, 1.0), count + other - 2)
+    has_error = parts > 0
+    return np.where(has_error, total / np.where(has_error, parts, 1.0), count + other - 2)
 
 
 def _score(gap: Floats, error: Floats, freedom: Floats) -> Floats:
-    """The standard normal score with the p-value of gap / sqrt(error) under Student's t."""
+    """The standard normal score with the p-value of gap / sqrt(error) under Student's t.
+
+    Without an error the score is the largest, or zero for no gap.
+    """
     from scipy.special import ndtri, stdtr
 
-    known = error > 0
-    ratio = np.abs(gap) / np.sqrt(np.where(known, error, 1.0))
+    has_error = error > 0
+    ratio = np.abs(gap) / np.sqrt(np.where(has_error, error, 1.0))
     tail = stdtr(freedom, -ratio)
     score = np.where(tail > 0, -ndtri(np.maximum(tail, 1e-300)), _MAX_SCORE)
-    unequal = np.where(np.abs(gap) > 0, _MAX_SCORE, 0.0)
-    return np.asarray(np.where(known, np.clip(score, 0.0, _MAX_SCORE), unequal))
+    without_error = np.where(np.abs(gap) > 0, _MAX_SCORE, 0.0)
+    return np.asarray(np.where(has_error, np.clip(score, 0.0, _MAX_SCORE), without_error))
 
 
-def critical_score(scores: Floats, level: float = _LEVEL) -> float:
+def critical_score(scores: Floats, level: float = _SIGNIFICANCE_LEVEL) -> float:
     """The score above which a change is significant, by Holm's method for all scores together.
 
     Under the null hypothesis a score is the absolute value of a standard normal number.
@@ -114,13 +117,13 @@ def critical_score(scores: Floats, level: float = _LEVEL) -> float:
     if not len(scores):
         return np.inf
     ordered = np.sort(2 * ndtr(-scores))
-    remaining = len(scores) - np.arange(len(scores))  # tests after those that passed
-    kept = np.flatnonzero(ordered > level / remaining)
-    return float(-ndtri(level / (remaining[kept[0]] if len(kept) else 1) / 2))
+    remaining = len(scores) - np.arange(len(scores))  # hypotheses that are not rejected yet
+    not_rejected = np.flatnonzero(ordered > level / remaining)
+    return float(-ndtri(level / (remaining[not_rejected[0]] if len(not_rejected) else 1) / 2))
 
 
-def retained_share(scores: Floats, critical: float) -> Floats:
-    """The factor that shrinks a change: 0 below the critical score, nearly 1 far above it."""
+def shrinkage_factors(scores: Floats, critical: float) -> Floats:
+    """Factors that shrink changes: 0 below the critical score, nearly 1 far above it."""
     above = scores > critical
     return np.asarray(
         np.where(above, 1 - (critical / np.where(above, scores, 1.0)) ** _SHARPNESS, 0.0)
@@ -131,7 +134,8 @@ def retained_share(scores: Floats, critical: float) -> Floats:
 class Correlation:
     """Two features, their correlation at both sites, and the score of its change.
 
-    `square` is what the change adds to the squared distance of two normal distributions.
+    "Here" is the first site, "there" the second. `square` is what the change adds to the squared
+    distance of two normal distributions.
     """
 
     first: int
@@ -148,13 +152,13 @@ def changed_correlations(
     counts: tuple[float, float],
     groups: NDArray[np.int64],
     heaviness: float = 1.0,
-    most: int = 5,
+    max_pairs: int = 5,
 ) -> tuple[Correlation, ...]:
     """The pairs of features whose correlation changed most, if more than chance explains.
 
-    Scores are those of Fisher's transformation. Tails heavier than normal inflate them. They are
-    therefore divided by the root of `heaviness`, or of their own median square over that of
-    normal scores, whichever is larger, if it exceeds one.
+    Scores are those of Fisher's transformation. Tails heavier than normal inflate them. Scores are
+    therefore divided by the root of an inflation: `heaviness`, or the median of the squared scores
+    over that of squared normal numbers, whichever is larger, and at least one.
 
     Parameters
     ----------
@@ -162,21 +166,22 @@ def changed_correlations(
     counts : numbers of rows
     groups : integers (d,); pairs inside a group, such as levels of one category, are left out
     heaviness : squared errors of spreads, over those of normal distributions
-    most : largest number of pairs in the result
+    max_pairs : largest number of pairs in the result
     """
     rows, cols = np.triu_indices(len(first), 1)
     here, there = (_correlations(covariance)[rows, cols] for covariance in (first, second))
-    keep = (groups[rows] != groups[cols]) & np.isfinite(here) & np.isfinite(there)
-    rows, cols = rows[keep], cols[keep]
+    is_tested = (groups[rows] != groups[cols]) & np.isfinite(here) & np.isfinite(there)
+    rows, cols = rows[is_tested], cols[is_tested]
     if not len(rows) or min(counts) < 5:
         return ()
     error = np.sqrt(sum(1 / (count - 3) for count in counts))
-    here, there = (np.clip(r[keep], -_MAX_CORRELATION, _MAX_CORRELATION) for r in (here, there))
+    limit = _MAX_CORRELATION
+    here, there = (np.clip(r[is_tested], -limit, limit) for r in (here, there))
     scores = np.abs(np.arctanh(here) - np.arctanh(there)) / error
     inflation = max(1.0, heaviness, float(np.median(scores**2)) / _MEDIAN_SQUARE)
     scores = np.minimum(scores / np.sqrt(inflation), _MAX_SCORE)
     critical = critical_score(scores)
-    order = np.argsort(-scores, kind="stable")[:most]
+    order = np.argsort(-scores, kind="stable")[:max_pairs]
     return tuple(
         Correlation(
             int(rows[k]),

@@ -15,7 +15,8 @@ from fedwad.ot._summary import Summary, feature_variances
 __all__ = ["ColumnMoments", "block_moments", "column_moments"]
 
 _MAX_HEAVINESS = 25.0  # largest factor by which heavy tails increase squared standard errors
-_UNEQUAL = 1.5  # power of the mean factor, since some features have heavier tails than others
+# Power of `heaviness`, which is a mean over features, some of which have heavier tails.
+_HEAVINESS_POWER = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class ColumnMoments:
     mean_error, std_error : arrays (d,)
         Squared standard errors of both.
     noise : array (d,) or None
-        Part of each feature in the squared distance of two samples of `count` rows of this
+        Part of each feature in the squared distance of two samples of `count` rows from this
         population; None if the site did not measure it.
     exponent : float
         Power at which the noise falls with the number of rows.
@@ -52,9 +53,9 @@ class ColumnMoments:
     @property
     def typical_std_error(self) -> Floats:
         """`std_error` without the factor for heavy tails, which is one for all features."""
-        return np.asarray(self.std_error / self.heaviness**_UNEQUAL)
+        return np.asarray(self.std_error / self.heaviness**_HEAVINESS_POWER)
 
-    def noise_beside(self, count: float) -> Floats | None:
+    def noise_against(self, count: float) -> Floats | None:
         """The noise between a sample of this size and one of `count` rows."""
         if self.noise is None:
             return None
@@ -73,7 +74,7 @@ def column_moments(
     plain = summary.merged if isinstance(summary, LabelledSummary) else summary
     count, mean = float(max(plain.count, 2)), plain.mean
     total = plain.total_covariance()
-    known = total.ndim > 0
+    has_variances = total.ndim > 0  # otherwise only their mean
     variances = np.maximum(feature_variances(total, len(mean)), 0.0)
     std_error = variances * np.maximum(_kurtosis(plain, variances) - 1, 0.0) / (4 * count)
     heaviness = 1.0 if calibration is None else _heaviness(calibration, std_error, count)
@@ -83,9 +84,9 @@ def column_moments(
     return ColumnMoments(
         count=count,
         mean=mean,
-        std=np.sqrt(variances) if known else None,
+        std=np.sqrt(variances) if has_variances else None,
         mean_error=variances / (count - 1),
-        std_error=heaviness**_UNEQUAL * std_error,
+        std_error=heaviness**_HEAVINESS_POWER * std_error,
         noise=noise,
         exponent=0.4 if calibration is None else calibration.exponent,
         heaviness=heaviness,
@@ -112,17 +113,17 @@ def block_moments(blocks: Blocks) -> ColumnMoments:
 
 
 def _kurtosis(summary: Summary, variances: Floats) -> Floats:
-    """Kurtosis of each feature, with normal distributions inside cells; 1 if it does not vary."""
+    """Kurtosis of each feature if cells are normal distributions; 1 if it does not vary."""
     unit = np.where(variances > 0, variances, 1.0)  # fourth powers could overflow
     inside = feature_variances(summary.within, len(unit)) / unit
     offsets = (summary.means - summary.mean) ** 2 / unit
-    cells = offsets**2 + 6 * offsets * inside + 3 * inside**2
-    return np.where(variances > 0, summary.weights @ cells, 1.0)
+    fourth_moments = offsets**2 + 6 * offsets * inside + 3 * inside**2
+    return np.where(variances > 0, summary.weights @ fourth_moments, 1.0)
 
 
 def _heaviness(calibration: Calibration, std_error: Floats, count: float) -> float:
-    """Squared errors of standard deviations on splits, over those that the cells suggest; at
-    least one."""
+    """Squared errors of standard deviations that a site measured on splits of its rows, over those
+    that its cells suggest; at least one."""
     expected = 2 * float(std_error.sum()) * count / calibration.size
     if not expected > 0:
         return 1.0

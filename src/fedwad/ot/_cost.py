@@ -15,7 +15,8 @@ __all__ = ["ground_cost", "paired_squares", "squared_distances", "to_power"]
 _SMALL_DIMENSION = 8
 # |x|^2 + |y|^2 - 2 x.y loses digits when the result is this much smaller than its terms.
 _CANCELLATION = 1e-4
-_BLOCK_ENTRIES, _DIFFERENCES = 1 << 17, 1 << 14  # at a time; differences fit the nearest cache
+_BLOCK_ENTRIES = 1 << 17  # costs that are computed at a time
+_BLOCK_COORDINATES = 1 << 14  # of differences that are computed at a time: they fit the L1 cache
 
 
 def squared_distances(mu: Measure, nu: Measure) -> Floats:
@@ -63,7 +64,7 @@ def _split_classes(mu: Measure, nu: Measure) -> Iterator[tuple[Floats, Floats, I
 
 def _paired_squares(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Floats:
     squares = np.empty(len(rows))
-    step = max(1, _DIFFERENCES // x.shape[1])
+    step = max(1, _BLOCK_COORDINATES // x.shape[1])
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
         difference = x.take(rows[block], axis=0)
@@ -75,9 +76,9 @@ def _paired_squares(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Float
 def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
     """Cost matrix C with C_ij = |x_i - y_j|^p (Euclidean norm), shape (n, m).
 
-    A matrix product in row blocks. Entries in which |x|^2 + |y|^2 - 2 x.y cancels are recomputed
-    from the difference, so every entry has a relative error of about 1e-11 and equal points cost
-    exactly zero.
+    The costs come from a matrix product in blocks of rows. Entries in which |x|^2 + |y|^2 - 2 x.y
+    cancels are recomputed from the difference, so every entry has a relative error of about 1e-11,
+    and equal points cost exactly zero.
     """
     return to_power(_squares(x, y), p)
 
@@ -120,9 +121,9 @@ def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None) -> Floats:
         i, j = np.nonzero(result < _CANCELLATION * (block_norms[:, None] + y_norms))
         step = max(1, _BLOCK_ENTRIES // d)
         for k in range(0, len(i), step):
-            chosen = i[k : k + step], j[k : k + step]
-            difference = x[start + chosen[0]] - y[chosen[1]]
-            result[chosen] = np.einsum("kd,kd->k", difference, difference)
+            some_i, some_j = i[k : k + step], j[k : k + step]
+            difference = x[start + some_i] - y[some_j]
+            result[some_i, some_j] = np.einsum("kd,kd->k", difference, difference)
     return squares
 
 

@@ -13,7 +13,7 @@ from fedwad.ot._measure import Floats
 from fedwad.ot._summary import Summary
 from fedwad.ot._synthetic import synthetic_distance
 
-__all__ = ["Estimate", "estimate", "same"]
+__all__ = ["Estimate", "are_identical", "estimate"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ def estimate(
     """Distance between two summarised samples: an estimate from synthetic samples, and certified
     bounds.
 
-    Two summaries with equal digests come from the same data, or from data that no summary can
-    distinguish. Their distance is estimated as 0, without the sampling noise of synthetic samples.
+    Identical summaries come from the same data, or from data that no summary can distinguish. Their
+    distance is estimated as the lower bound, without the sampling noise of synthetic samples. The
+    more pairs a matrix has (`total_pairs`), the fewer synthetic samples are drawn for each.
 
     Examples
     --------
@@ -60,14 +61,14 @@ def estimate(
         )
     upper = upper_bound(a, b, p)
     lower = min(lower_bound(a, b, p), upper)
-    columns: dict[tuple[int, int], Floats] = {}
-    if same(a, b):
+    columns: dict[tuple[int, int], Floats] = {}  # `synthetic_distance` adds the pair (0, 1)
+    if are_identical(a, b):
         value, columns[0, 1] = lower, np.zeros(a.dimension)
     else:
         value = synthetic_distance(a, b, p, seed, total_pairs, columns)
     return Estimate(min(max(value, lower), upper), lower, upper, columns.get((0, 1)))
 
 
-def same(a: Summary | LabelledSummary, b: Summary | LabelledSummary) -> bool:
-    """Whether two summaries are equal in every bit."""
+def are_identical(a: Summary | LabelledSummary, b: Summary | LabelledSummary) -> bool:
+    """Whether counts, weights, means and covariances of two summaries are equal in every bit."""
     return a.key == b.key

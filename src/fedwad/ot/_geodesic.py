@@ -16,6 +16,8 @@ __all__ = ["Interpolant", "interpolate", "reduce_support"]
 
 Interpolant = Literal["barycentric", "exact"]
 
+_BLOCK_ENTRIES = 1 << 22  # distances between atoms that are computed at a time
+
 
 def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Measure:
     """Interpolating measure at time t, between plan.source (t = 0) and plan.target (t = 1).
@@ -50,24 +52,24 @@ def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Meas
 def reduce_support(measure: Measure, size: int) -> Measure:
     """A measure on at most `size` atoms near `measure`, with the same mean.
 
-    The heaviest atoms are kept. Every other atom is merged into the nearest kept one, which moves
-    to the mean of its mass. Exact interpolants have few heavy atoms and many very light ones, so
-    this moves little mass.
+    The heaviest atoms stay. Every other atom is merged into the nearest of these, which moves to
+    the mean of its mass. Exact interpolants have few heavy atoms and many very light ones, so
+    little mass moves.
     """
     if len(measure) <= size:
         return measure
     order = np.argsort(-measure.weights, kind="stable")
-    kept, others = order[:size], order[size:]
+    heavy, others = order[:size], order[size:]
     points, weights = measure.points, measure.weights
     nearest = np.empty(len(others), dtype=np.int64)
-    rows = max(1, (1 << 22) // size)
+    rows = max(1, _BLOCK_ENTRIES // size)
     for start in range(0, len(others), rows):
         block = others[start : start + rows]
-        nearest[start : start + rows] = ground_cost(points[block], points[kept]).argmin(axis=1)
-    mass = weights[kept].copy()
+        nearest[start : start + rows] = ground_cost(points[block], points[heavy]).argmin(axis=1)
+    mass = weights[heavy].copy()
     np.add.at(mass, nearest, weights[others])
     displacement = np.zeros((size, measure.dimension))
     np.add.at(
-        displacement, nearest, weights[others, None] * (points[others] - points[kept][nearest])
+        displacement, nearest, weights[others, None] * (points[others] - points[heavy][nearest])
     )
-    return Measure(points[kept] + displacement / mass[:, None], mass)
+    return Measure(points[heavy] + displacement / mass[:, None], mass)

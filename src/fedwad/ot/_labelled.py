@@ -1,4 +1,4 @@
-"""Samples with the statistics of their class, without materialising them."""
+"""Samples with the statistics of their class, which are not copied for every sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedwad.ot._measure import (
 
 __all__ = ["LabelledMeasure"]
 
-_ROWS = 1 << 14  # in a block
+_BLOCK_ROWS = 1 << 14  # rows that are squared at a time
 
 
 class LabelledMeasure(Measure):
@@ -56,23 +56,23 @@ class LabelledMeasure(Measure):
         table: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        checked, rows = as_points(features, "features"), as_points(table, "table")
-        numbers = np.asarray(codes)
-        if numbers.dtype.kind not in "iu" or numbers.shape != (len(checked),):
+        x, rows = as_points(features, "features"), as_points(table, "table")
+        row_of = np.asarray(codes)
+        if row_of.dtype.kind not in "iu" or row_of.shape != (len(x),):
             raise InputError(
-                f"codes have shape {numbers.shape}; give one integer for each of {len(checked)}"
-                " points."
+                f"codes have shape {row_of.shape} and type {row_of.dtype}; give one integer for"
+                f" each of {len(x)} points."
             )
-        if numbers.min() < 0 or numbers.max() >= len(rows):
+        if row_of.min() < 0 or row_of.max() >= len(rows):
             raise InputError(
-                f"codes range from {numbers.min()} to {numbers.max()}; the table has {len(rows)}"
+                f"codes range from {row_of.min()} to {row_of.max()}; the table has {len(rows)}"
                 " rows."
             )
-        masses, numbers = as_weights(weights, len(checked)), numbers.astype(np.int64)
-        if not masses.all():
-            kept = masses > 0
-            checked, numbers, masses = checked[kept], numbers[kept], masses[kept]
-        self._set_arrays(features=checked, codes=numbers, table=rows, weights=masses)
+        scaled, row_of = as_weights(weights, len(x)), row_of.astype(np.int64)
+        if not scaled.all():
+            positive = scaled > 0
+            x, row_of, scaled = x[positive], row_of[positive], scaled[positive]
+        self._set_arrays(features=x, codes=row_of, table=rows, weights=scaled)
 
     @property
     def points(self) -> Floats:
@@ -98,8 +98,8 @@ class LabelledMeasure(Measure):
         mean, split = self.mean, self.features.shape[1]
         by_class = np.bincount(self.codes, self.weights, len(self.table))
         features = np.zeros(split)
-        for start in range(0, len(self), _ROWS):
-            block = slice(start, start + _ROWS)
+        for start in range(0, len(self), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
             features += self.weights[block] @ (self.features[block] - mean[:split]) ** 2
         return np.concatenate([features, by_class @ (self.table - mean[split:]) ** 2])
 
@@ -112,12 +112,11 @@ class LabelledMeasure(Measure):
         return squared_norms(self.features)
 
     def sums_by_target(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
-        size = len(self.table)
-        kinds = cols * size + self.codes[rows]  # target and class of each entry
-        shares = np.bincount(kinds, mass, targets * size).reshape(targets, size)
-        return np.hstack(
-            [sums_by_target(self.features, rows, cols, mass, targets), shares @ self.table]
-        )
+        n_classes = len(self.table)
+        target_and_class = cols * n_classes + self.codes[rows]
+        class_mass = np.bincount(target_and_class, mass, targets * n_classes)
+        sums = sums_by_target(self.features, rows, cols, mass, targets)
+        return np.hstack([sums, class_mass.reshape(targets, n_classes) @ self.table])
 
     def moved(self, origin: Floats, factor: float = 1.0) -> LabelledMeasure:
         split = self.features.shape[1]
@@ -141,6 +140,6 @@ class LabelledMeasure(Measure):
 
     @cached_property
     def _ranges(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Minimum and maximum of each coordinate of the features and of the table, cached."""
-        (x, table) = self.features, self.table
+        """Minimum and maximum of each coordinate of the features and of the table."""
+        x, table = self.features, self.table
         return (x.min(axis=0), x.max(axis=0)), (table.min(axis=0), table.max(axis=0))

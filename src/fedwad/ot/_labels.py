@@ -79,11 +79,11 @@ def _rows_without_label(values: NDArray[Any]) -> list[int]:
         return []
     if values.dtype.kind == "f":
         return np.flatnonzero(np.isnan(values)).tolist()
-    empty = ("NAType", "NaTType", "MaskedConstant")
+    missing_types = ("NAType", "NaTType", "MaskedConstant")
     return [
         row
         for row, value in enumerate(values.tolist())
         if value is None
-        or type(value).__name__ in empty
+        or type(value).__name__ in missing_types
         or (isinstance(value, float) and math.isnan(value))
     ]

@@ -25,23 +25,23 @@ def _match_zeros(cost, row_of, col_of):
 
 
 @compiled_inner_min
-def _relax(row, base, price, dist, path, i):
-    """Shorten the distances of columns over row i. Settled columns have price -inf and stay
+def _relax(row, base, open_v, dist, parent, i):
+    """Shorten the distances of columns over row i. Settled columns have `open_v` -inf and stay
     unchanged."""
     for j in range(len(row)):
-        through = row[j] + (base - price[j])
+        through = row[j] + (base - open_v[j])
         better = through < dist[j]
         dist[j] = through if better else dist[j]
-        path[j] = i if better else path[j]
+        parent[j] = i if better else parent[j]
 
 
 def match(cost: Floats) -> tuple[Indices, Floats, Floats]:
-    """Optimal assignment for non-negative costs that hold many zeros: the column of each row, and
-    both potentials.
+    """Optimal assignment for non-negative costs with many zeros.
 
-    Shortest augmenting paths (Jonker and Volgenant 1987). Only rows that found no free column need
-    a search, so costs reduced by good potentials are solved in little more than the time to read
-    them.
+    Returns the column of each row, and the potentials of rows and columns. The method is that of
+    shortest augmenting paths (Jonker and Volgenant 1987). Rows that get a free column of cost zero
+    need no search, so costs reduced by good potentials are solved in little more than the time to
+    read them.
     """
     indices, floats = np.empty((4, len(cost)), np.int64), np.zeros((5, len(cost)))
     _match(cost, indices, floats)
@@ -50,11 +50,11 @@ def match(cost: Floats) -> tuple[Indices, Floats, Floats]:
 
 @compiled_entry
 def _match(cost, indices, floats):
-    """The assignment, into the first row of `indices` and the first two of `floats` (zero at
-    first); the others are scratch."""
+    """Write the columns of rows into `indices[0]`, and the potentials of rows and columns into
+    `floats[0]` and `floats[1]`, which are zero at first. The other rows are work space."""
     n = len(cost)
-    col_of, row_of, path, settled = indices[0], indices[1], indices[2], indices[3]
-    u, v, dist, price, length = floats[0], floats[1], floats[2], floats[3], floats[4]
+    col_of, row_of, parent, settled = indices[0], indices[1], indices[2], indices[3]
+    u, v, dist, open_v, length = floats[0], floats[1], floats[2], floats[3], floats[4]
     for k in range(n):
         row_of[k], col_of[k] = NONE, NONE
     _match_zeros(cost, row_of, col_of)
@@ -62,17 +62,17 @@ def _match(cost, indices, floats):
         if col_of[free] != NONE:
             continue
         for k in range(n):  # array assignments take seconds to compile
-            dist[k], price[k] = np.inf, v[k]
+            dist[k], open_v[k] = np.inf, v[k]
         i, reached, count = free, 0.0, 0
         while True:
-            _relax(cost[i], reached - u[i], price, dist, path, i)
+            _relax(cost[i], reached - u[i], open_v, dist, parent, i)
             reached = least(dist)
             j = first_at(dist, reached)
             if row_of[j] == NONE:
                 break
             settled[count], length[count] = j, reached
             count += 1
-            dist[j], price[j] = np.inf, -np.inf
+            dist[j], open_v[j] = np.inf, -np.inf
             i = row_of[j]
         u[free] += reached
         for k in range(count):
@@ -80,7 +80,7 @@ def _match(cost, indices, floats):
             v[settled[k]] -= fall
             u[row_of[settled[k]]] += fall
         while True:
-            i = path[j]
+            i = parent[j]
             row_of[j] = i
             col_of[i], j = j, col_of[i]
             if i == free:

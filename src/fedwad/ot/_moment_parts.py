@@ -27,8 +27,7 @@ class Site:
         Number of rows, Kish's effective number when they are weighted.
     mean : array (d,)
     covariance : array (d, d), (d,)
-        Covariance, divided by the number of rows. The variances alone serve as well, as if features
-        did not correlate.
+        Covariance (population form). If there are variances alone, features count as uncorrelated.
     calibration : Calibration
     weight_noise : float
         Squared distance between cell means due to chance fluctuations of the cells' weights.
@@ -80,9 +79,9 @@ class MomentParts:
 
         `noise2` has the squared noise levels of all pairs.
         """
-        known = self.covariance > 0
-        reliability = 1 - noise2 / (2 * np.where(known, self.covariance, 1.0))
-        return np.where(known, 1 / np.clip(reliability, _MIN_RELIABILITY, 1.0), 1.0)
+        is_positive = self.covariance > 0
+        reliability = 1 - noise2 / (2 * np.where(is_positive, self.covariance, 1.0))
+        return np.where(is_positive, 1 / np.clip(reliability, _MIN_RELIABILITY, 1.0), 1.0)
 
 
 def moment_parts(sites: Sequence[Site]) -> MomentParts:

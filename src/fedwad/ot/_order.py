@@ -12,8 +12,8 @@ from fedwad.ot._measure import Floats, Measure
 __all__ = ["data_order", "row_order", "sorted_generator"]
 
 
-def row_order(points: Floats, *further: NDArray[np.generic]) -> NDArray[np.int64]:
-    """The order that sorts rows as numbers, first column first, then by `further` columns.
+def row_order(points: Floats, *more_columns: NDArray[np.generic]) -> NDArray[np.int64]:
+    """The order that sorts rows as numbers, first by the columns of `points`, then by more columns.
 
     Only rows that agree in the first column are compared in full.
 
@@ -24,14 +24,14 @@ def row_order(points: Floats, *further: NDArray[np.generic]) -> NDArray[np.int64
     """
     first = points[:, 0]
     order = np.argsort(first, kind="stable")
-    ranked = first[order]
-    equal = ranked[1:] == ranked[:-1]
+    ordered = first[order]
+    equal = ordered[1:] == ordered[:-1]
     tied = np.zeros(len(order), dtype=bool)
     tied[1:] |= equal
     tied[:-1] |= equal
     if tied.any():
         ties = order[tied]
-        rows = np.column_stack([points[ties] + 0.0, *(column[ties] for column in further)])
+        rows = np.column_stack([points[ties] + 0.0, *(column[ties] for column in more_columns)])
         order[tied] = ties[np.argsort(_sort_keys(rows), kind="stable")]
     return np.asarray(order, dtype=np.int64)
 

@@ -21,7 +21,7 @@ __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
 _MAX_ENUMERATED = 5000  # labellings of two sites, up to which all are tried
 _CHUNK = 512  # labellings at a time
 _MAX_CACHED = 20_000  # labellings of two sites, up to which they are kept for the next pair
-_MIN_BLOCKS = 20  # that each site keeps when blocks are merged
+_MIN_BLOCKS = 20  # blocks that each site keeps when blocks are merged
 #: Weights of the statistics, by which ranks are divided before the smallest is taken.
 _WEIGHTS = {
     "sum of mean": 6.0,
@@ -45,9 +45,9 @@ class PermutationTest:
     pvalue : float
         Exact: at most alpha with probability at most alpha when all populations agree.
     statistic : float
-        One minus the smallest weighted rank, between 0 and 1.
+        One minus the smallest rank over weight, between 0 and 1.
     ranks : dict
-        Share of permutations with at least the observed value, for each statistic.
+        Fraction of permutations with at least the observed value, for each statistic.
     smallest : float
         The smallest p-value that is possible with these numbers of blocks.
     rows, blocks : int, tuple of int
@@ -63,11 +63,11 @@ class PermutationTest:
 
 
 def permutation_test(
-    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0, least: int = _MIN_BLOCKS
+    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0, min_blocks: int = _MIN_BLOCKS
 ) -> PermutationTest:
     """Test whether two or more sites have the same population, by permuting blocks among sites.
 
-    Blocks are merged into larger ones as long as each site keeps `least` of them.
+    Blocks are merged into larger ones as long as each site keeps `min_blocks` of them.
 
     Each function whose block means were sent has a sum of squares between sites. The sum or the
     maximum of these over all functions of one kind is a statistic; there are six. Each statistic is
@@ -89,7 +89,7 @@ def permutation_test(
         raise InputError(
             "A permutation test needs two or more sites with blocks of the same features."
         )
-    rows = common_block_size(sites, least)
+    rows = common_block_size(sites, min_blocks)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = in_common_units(sites, rows)
         if not all((np.abs(part) <= _LARGEST).all() for part in parts):
@@ -121,8 +121,10 @@ def _count_labellings(counts: Sequence[int]) -> float:
 
 def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int16]]:
     """Arrays (labellings, blocks) with the site of each block; the true labelling comes first."""
-    few = _count_labellings(counts) <= _MAX_ENUMERATED or permutations <= _MAX_CACHED
-    if len(counts) == 2 and few:  # cached, since pairs of a matrix often have equally many blocks
+    are_few = _count_labellings(counts) <= _MAX_ENUMERATED or permutations <= _MAX_CACHED
+    if (
+        len(counts) == 2 and are_few
+    ):  # cached, since pairs of a matrix often have equally many blocks
         return iter(_labellings_of_two(counts[0], counts[1], permutations, seed))
     return _random_labellings(counts, permutations, seed)
 
@@ -197,7 +199,7 @@ def _squares_between(standard: Floats, counts: Sequence[int], labels: NDArray[np
 
 
 def _ranks(statistics: Floats) -> Floats:
-    """For each value, the share of values in its column that are at least as large, up to
+    """For each value, the fraction of values in its column that are at least as large, up to
     rounding."""
     count = len(statistics)
     ranks = np.empty_like(statistics)

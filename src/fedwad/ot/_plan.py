@@ -1,4 +1,4 @@
-"""A transport plan together with the proof that it is optimal."""
+"""A transport plan with its certificate: the duality gap that proves it optimal."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Plan:
         sum_i a_i f_i + sum_j b_j g_j >= cost * (1 - gap), which proves that no plan is cheaper.
     gap : float
         Relative duality gap: sum of mass * (cost - f - g) over the plan, divided by its cost. If
-        rounding keeps that above 1e-9, it is divided by 1e9 times the cost of the rounding of
-        masses (4e-15) on the longest move.
+        that is above 1e-9, the divisor is at least 1e9 times the cost of moving the rounding error
+        of masses (4e-15) over the longest move of the plan.
     marginal_error : float
         Largest l1 distance of the plan's marginals from the weights.
     solver : str

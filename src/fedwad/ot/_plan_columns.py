@@ -10,8 +10,8 @@ from fedwad.ot._plan import Plan
 
 __all__ = ["class_columns", "pair_columns", "plan_columns", "point_columns"]
 
-_MAX_WRITTEN_OUT = 10_000  # statistics of a class, up to which each pair of classes gets a row
-_BLOCK_ROWS = 1 << 14  # pairs at a time
+_MAX_DIRECT = 10_000  # statistics of a class, up to which pairs of classes are subtracted
+_BLOCK_ROWS = 1 << 14  # pairs of points that are subtracted at a time
 
 
 def plan_columns(plan: Plan) -> Floats:
@@ -40,7 +40,7 @@ def pair_columns(
 
 
 def point_columns(x: Floats, y: Floats, rows: Indices, cols: Indices, mass: Floats) -> Floats:
-    """The parts of features in the cost of pairs of points."""
+    """The parts of features in the cost of a plan between points without labels."""
     total = np.zeros(x.shape[1])
     for start in range(0, len(mass), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
@@ -53,27 +53,28 @@ def class_columns(
 ) -> Floats:
     """The parts of class means and spreads, added up for each of the d features.
 
-    `source` and `target` are tables of classes; `rows` and `cols` are the classes of pairs.
+    `source` and `target` are tables with the statistics of classes. `rows` and `cols` are the
+    classes of the two points of each pair.
     """
-    size = len(target)
-    shares = np.bincount(rows * size + cols, mass)
-    if source.shape[1] > _MAX_WRITTEN_OUT:
-        squares = _squares_by_class(source, target, np.asarray(shares, np.float64))
+    n_targets = len(target)
+    class_mass = np.bincount(rows * n_targets + cols, mass)
+    if source.shape[1] > _MAX_DIRECT:
+        squares = _squares_by_class(source, target, np.asarray(class_mass, np.float64))
     else:
-        used = np.flatnonzero(shares)
-        gaps = source[used // size] - target[used % size]
-        squares = shares[used] @ gaps**2
+        pairs = np.flatnonzero(class_mass)
+        gaps = source[pairs // n_targets] - target[pairs % n_targets]
+        squares = class_mass[pairs] @ gaps**2
     return np.asarray(squares[:d] + squares[d:].reshape(d, -1).sum(axis=1))
 
 
-def _squares_by_class(source: Floats, target: Floats, shares: Floats) -> Floats:
-    """Squared differences of class statistics, summed over pairs of classes with weights `shares`.
+def _squares_by_class(source: Floats, target: Floats, class_mass: Floats) -> Floats:
+    """Squared differences of class statistics, summed over pairs of classes with their mass.
 
-    No row is written out for each pair, since root covariances make rows long. Squares are
-    multiplied out, about the mean of all classes so that few digits are lost.
+    Pairs are not subtracted one by one, since root covariances make rows long. Instead the squares
+    are expanded, about the mean of all classes so that few digits are lost.
     """
     plan = np.zeros((len(source), len(target)))
-    plan.flat[: len(shares)] = shares
+    plan.flat[: len(class_mass)] = class_mass
     sent, received = plan.sum(axis=1), plan.sum(axis=0)
     centre = (sent @ source + received @ target) / (2 * plan.sum())
     source, target = source - centre, target - centre

@@ -1,11 +1,11 @@
 """From estimated distances between samples to distances between their populations.
 
-Sampling lowers the correlation that a transport can reach. W2^2 = |shift|^2 + V_a + V_b - 2 C, with
-the variances V and the largest covariance C of a coupling. Two samples of one population, at
-squared distance E, lose E / 2 of C; each client measures E on its own rows. The loss scales with
-both spreads, so two populations of different spread lose the geometric mean, feature by feature. It
-also scales with C: populations with F = C / sqrt(V_a V_b) < 1 lose about F times as much. Undoing
-this loss is Spearman's correction for attenuation.
+W2^2 = |shift|^2 + V_a + V_b - 2 C, with the variances V_a and V_b and the largest covariance C that
+a coupling can have. Sampling lowers C. Two samples of one population, at squared distance E, lose
+E / 2 of C; each site measures E on its own rows. The loss scales with both spreads, so samples of
+two populations of different spread lose the geometric mean of both losses, feature by feature. The
+loss also scales with C: populations with F = C / sqrt(V_a V_b) < 1 lose about F times as much. To
+undo this loss is Spearman's correction for attenuation.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def calibrated_squares(
     curves = [NullEstimate(c, own) for c, own in zip(calibrations, self_distances, strict=True)]
     exact = noise_squares(calibrations, counts)
     estimated = _geometric_means(calibrations, counts, [curve.at for curve in curves])
-    known = (estimated > 0) & (squares > 0)
-    kappa = np.where(known, exact / np.where(known, estimated, 1.0), 1.0)
+    are_positive = (estimated > 0) & (squares > 0)
+    kappa = np.where(are_positive, exact / np.where(are_positive, estimated, 1.0), 1.0)
     near = np.minimum(squares, _geometric_means(calibrations, counts, [c.at_most for c in curves]))
     roots = np.sqrt([c.error_decay for c in calibrations])
     # Estimates that are too low are corrected less the further they are, but stay in order.
@@ -119,9 +119,9 @@ def populations(
         total_variance = np.maximum(total_variance, weight * variance)
     std = np.sqrt(total_variance + error**2)
     square = moments + weight * gain * rest
-    known = total_variance > 0
-    null_share = np.where(known, parts.null_variance / np.where(known, total_variance, 1.0), 0.0)
-    quantile = _Z + _SKEWNESS * null_share
+    varies = total_variance > 0
+    null_part = np.where(varies, parts.null_variance / np.where(varies, total_variance, 1.0), 0.0)
+    quantile = _Z + _SKEWNESS * null_part
     low = moments + np.maximum(rest - quantile * error, 0.0) - quantile * np.sqrt(total_variance)
     high = (
         np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
@@ -157,7 +157,7 @@ def _geometric_means(
     counts: Sequence[float],
     curves: Sequence[Callable[[Floats], Floats]],
 ) -> Floats:
-    """Geometric means of the curves of both clients, at the sizes of each pair."""
+    """Geometric means of the curves of both sites, at the sizes of each pair."""
     table = _at_pair_sizes(calibrations, counts, curves)
     return np.asarray(np.sqrt(table * table.T))
 
@@ -167,14 +167,14 @@ def _at_pair_sizes(
     counts: Sequence[float],
     curves: Sequence[Callable[[Floats], Floats]],
 ) -> Floats:
-    """The curve of each client at the sizes of its pairs; row i has the values of client i."""
+    """The curve of each site at the sizes of its pairs; row i has the values of site i."""
     sizes = np.array(counts, dtype=float)
     pairs = zip(calibrations, counts, curves, strict=True)
     return np.array([curve(c.common_size(n, sizes)) for c, n, curve in pairs])
 
 
 def _weight_noise_margin(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
-    """What is added to the upper end of an interval because noise of cell weights may average out.
+    """What is added to the upper end of an interval, because noise of cell weights may average out.
 
     If cells are separate clusters, their weights fluctuate by chance and make self-distances large.
     Far from equality an optimal transport depends on weights linearly, so these fluctuations
@@ -187,7 +187,10 @@ def _weight_noise_margin(sites: Sequence[Site], null: Floats, value2: Floats) ->
 
 
 def _noise_overlap(calibrations: Sequence[Calibration]) -> Floats:
-    """Sum over features of the geometric mean of two sites' shares of noise; 1 for equal shares."""
+    """Sum over features of the geometric mean of two sites' fractions of noise in that feature.
+
+    It is 1 if the fractions of both sites are equal.
+    """
     if any(c.features is None for c in calibrations):
         return np.ones((len(calibrations), len(calibrations)))
     roots = np.sqrt(np.array([c.features for c in calibrations]))

@@ -1,4 +1,4 @@
-"""The proof of a solver's answer: primal against dual, and the marginals."""
+"""The certificate of a solver's answer: primal against dual, and the marginals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from fedwad.ot._plan import TOLERANCE, Plan, Solution
 
 __all__ = ["Proof"]
 
-# Masses are rounded: this share may be misplaced by up to the plan's longest move.
 _EPSILON = float(np.finfo(np.float64).eps)
+# Masses are rounded: this fraction may be misplaced by up to the plan's longest move.
 _MASS_ROUNDING = 16 * _EPSILON
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A solver's answer with its duality gap and marginal error; costs are in units of length^p."""
+    """A solver's answer with its duality gap and marginal error.
+
+    Potentials are in units of length^p.
+    """
 
     solver: str
     solution: Solution
     length: float
     distance: float
     gap: float  # relative to the cost of the plan
-    rounding_gap: float  # relative to the cost of the rounding of masses, if that is larger
+    rounding_gap: float  # relative to the larger of that cost and the bound of `Plan.gap`
     marginal_error: float
 
     @classmethod

@@ -84,11 +84,11 @@ def distil(
     """At most `size` atoms z that are close to the samples in W2, each the mean of at least
     `min_size` samples.
 
-    With free masses this is k-means. With equal masses b = 1/S two steps alternate, and neither can
-    increase W2: the exact optimal plan P from the samples to the atoms, and each atom to the mean
-    of its mass, z_s <- S sum_i P_is x_i. The start is k-means, which ends closer to the samples, in
-    fewer rounds, than a start from k-means++. There are fewer than `size` atoms if samples are few
-    or repeated.
+    With free masses this is k-means. With equal masses 1/S two steps alternate, and neither can
+    increase W2: find the exact optimal plan P from the samples to the atoms, and move each atom to
+    the mean of its mass, z_s <- S sum_i P_is x_i. The first atoms come from k-means, from which the
+    result is closer to the samples, after fewer rounds, than from k-means++. There are fewer than
+    `size` atoms if samples are few or repeated.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def distil(
     """
     if masses == "free":
         return _atoms_of_cells(measure, kmeans_cells(measure, size, min_size, seed))
-    # Entries of a cell of mass 1/S are at most the largest weight w, so it averages at least
+    # A sample has at most the largest weight w in a cell of mass 1/S, so the cell averages at least
     # 1 / (S w) samples.
     max_size = int(1 / (min_size * float(measure.weights.max())) + _ROUNDING)
     size = max(1, min(size, max_size))
@@ -149,16 +149,16 @@ def distil_labelled(
     InputError
         If no class has `min_size` samples.
     """
-    known = large_classes(measure, codes, min_size)
-    if not len(known):
+    large = large_classes(measure, codes, min_size)
+    if not len(large):
         raise InputError(f"No class has {min_size} samples, the fewest that an atom may average.")
-    complete = len(known) > int(codes.max())
+    complete = len(large) > int(codes.max())
     if atoms_per == "site":
         atoms = distil(measure, size, masses, min_size, seed)
         points, weights = atoms.measure.points, atoms.measure.weights
-        found = _nearest_class(points, measure, codes, known, min_size)
-        return LabelledAtoms(points, weights, found, min(atoms.min_cell_size, min_size), complete)
-    mass = np.bincount(codes, measure.weights)[known]
+        classes = _nearest_classes(points, measure, codes, large, min_size)
+        return LabelledAtoms(points, weights, classes, min(atoms.min_cell_size, min_size), complete)
+    mass = np.bincount(codes, measure.weights)[large]
     mass = mass / mass.sum()
     parts = [
         distil(
@@ -168,15 +168,15 @@ def distil_labelled(
             min_size,
             seed,
         )
-        for code, atoms in zip(known, _shares(size, mass), strict=True)
+        for code, atoms in zip(large, _apportion(size, mass), strict=True)
     ]
     weights = np.concatenate(
-        [part.measure.weights * share for part, share in zip(parts, mass, strict=True)]
+        [part.measure.weights * of_class for part, of_class in zip(parts, mass, strict=True)]
     )
     return LabelledAtoms(
         points=np.concatenate([part.measure.points for part in parts]),
         weights=weights / weights.sum(),
-        codes=np.repeat(known, [len(part.measure) for part in parts]),
+        codes=np.repeat(large, [len(part.measure) for part in parts]),
         min_cell_size=min(part.min_cell_size for part in parts),
         complete=complete,
     )
@@ -187,24 +187,27 @@ def large_classes(measure: Measure, codes: NDArray[np.int64], min_size: int) -> 
     return np.flatnonzero(effective_counts(codes, measure.weights) >= min_size - _ROUNDING)
 
 
-def _shares(size: int, mass: Floats) -> NDArray[np.int64]:
+def _apportion(size: int, mass: Floats) -> NDArray[np.int64]:
     """`size` divided in proportion to the masses by largest remainders, with at least one each."""
     quotas = size * mass
-    shares = np.maximum(np.floor(quotas + _ROUNDING), 1).astype(np.int64)
-    rest = np.argsort(-(quotas - shares), kind="stable")[: max(0, size - int(shares.sum()))]
-    shares[rest] += 1
-    return shares
+    counts = np.maximum(np.floor(quotas + _ROUNDING), 1).astype(np.int64)
+    unassigned = max(0, size - int(counts.sum()))
+    counts[np.argsort(-(quotas - counts), kind="stable")[:unassigned]] += 1
+    return counts
 
 
-def _nearest_class(
-    atoms: Floats, measure: Measure, codes: NDArray[np.int64], known: NDArray[np.int64], voters: int
+def _nearest_classes(
+    atoms: Floats, measure: Measure, codes: NDArray[np.int64], large: NDArray[np.int64], voters: int
 ) -> NDArray[np.int64]:
-    """The most common class among each atom's nearest samples; in a tie, that of the nearest."""
-    may_vote = np.flatnonzero(np.isin(codes, known))
+    """The most common class among the `voters` nearest samples of each atom.
+
+    In a tie it is the class of the nearest. Only samples of the classes `large` vote.
+    """
+    may_vote = np.flatnonzero(np.isin(codes, large))
     cost = ground_cost(atoms, measure.points[may_vote])
     order = np.argsort(cost, axis=1, kind="stable")[:, :voters]
-    found = np.empty(len(atoms), dtype=np.int64)
+    classes = np.empty(len(atoms), dtype=np.int64)
     for atom, votes in enumerate(codes[may_vote][order]):
         tally = np.bincount(votes)
-        found[atom] = votes[np.argmax(tally[votes] == tally.max())]
-    return found
+        classes[atom] = votes[np.argmax(tally[votes] == tally.max())]
+    return classes

@@ -15,7 +15,8 @@ __all__ = ["network_simplex", "refine"]
 # With POT's default of 100,000 pivots, plans are wrong from about 5000 x 5000 on, with only a
 # warning.
 _PIVOTS = 10**9
-_RESIDUE = 256 * float(np.finfo(np.float64).eps)  # of a row or column, left by rounding
+# Entries of a plan up to this fraction of their row and column are rounding.
+_RESIDUE = 256 * float(np.finfo(np.float64).eps)
 
 
 def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
@@ -48,8 +49,8 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
         )
     rows, cols = np.nonzero(plan)
     if units == 1.0:  # entries that are rounding errors are dropped
-        kept = plan[rows, cols] > _RESIDUE * np.minimum(a[rows], b[cols])
-        rows, cols = rows[kept], cols[kept]
+        is_mass = plan[rows, cols] > _RESIDUE * np.minimum(a[rows], b[cols])
+        rows, cols = rows[is_mass], cols[is_mass]
     mass = np.asarray(plan[rows, cols]) / units
     f, g = np.asarray(log["u"]) * scale, np.asarray(log["v"]) * scale
     return Solution(rows.astype(np.int64), cols.astype(np.int64), mass, f, g)
@@ -58,8 +59,8 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
 def refine(cost: Floats, a: Floats, b: Floats, solution: Solution) -> Solution:
     """Improve a plan for costs of which a few are so large that all others are lost in rounding.
 
-    Costs are reduced by the potentials found so far, and clipped at a limit a little above the
-    largest reduced cost in the plan. If the optimal plan for clipped costs uses no clipped entry,
+    Costs are reduced by the potentials of `solution`, and clipped at a limit of four times the
+    largest reduced cost in its plan. If the optimal plan for clipped costs uses no clipped entry,
     it is optimal for the true costs, which are nowhere lower. Otherwise the limit grows.
     """
     g = solution.g - np.median(solution.g)  # a common offset would cost digits

@@ -1,4 +1,4 @@
-"""Exact transport: choose a solver, prove its answer optimal, return the plan."""
+"""Exact transport: choose a solver, prove its answer optimal, and return the plan."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def wasserstein(
 
     See Also
     --------
-    fedwad.ot.solve : the plan, its potentials and its proof.
+    fedwad.ot.solve : the plan, its potentials and its certificate.
     fedwad.distance : the same distance without pooling X and Y.
     """
     names, other_names = ([str(c) for c in getattr(table, "columns", ())] for table in (X, Y))
@@ -69,7 +69,7 @@ def wasserstein(
 
 
 def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None) -> Plan:
-    """Optimal plan between two measures, with its proof.
+    """Optimal plan between two measures, with its certificate.
 
     Measures on a line are sorted; equally many points of equal weight are an assignment; many
     points against few have a solver of their own; everything else goes to the network simplex. If
@@ -138,12 +138,12 @@ def check_order(p: object) -> float:
 
 
 #: Calls a solver; returns its plan with potentials, and the unit of length of its costs.
-Attempt = Callable[[], tuple[Solution, float]]
+_Attempt = Callable[[], tuple[Solution, float]]
 
 
 def _attempts(
     x: Measure, y: Measure, p: float, start: Floats | None, scale: float
-) -> Iterator[tuple[str, Attempt]]:
+) -> Iterator[tuple[str, _Attempt]]:
     """Names of the solvers for this problem, the fastest first, and functions that call them.
 
     The potentials of each plan satisfy f_i <= min_j c_ij - g_j. The costs c_ij are p-th powers of

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_bool, is_count, is_finite, require
-from fedwad.ot import SMALLEST_BLOCK, Blocks, Floats, block_means, segments_of
+from fedwad.ot import MIN_BLOCK_ROWS, Blocks, Floats, block_means, segments_of
 
 __all__ = ["BlocksReply", "BlocksRequest"]
 
@@ -41,9 +41,9 @@ class BlocksReply(Reply):
         check_bool(self.keep)
         require(
             is_count(self.rows)
-            and self.rows % SMALLEST_BLOCK == 0
-            and (self.rows // SMALLEST_BLOCK).bit_count() == 1,
-            f"the size of a block is not {SMALLEST_BLOCK} times a power of two.",
+            and self.rows % MIN_BLOCK_ROWS == 0
+            and (self.rows // MIN_BLOCK_ROWS).bit_count() == 1,
+            f"the size of a block is not {MIN_BLOCK_ROWS} times a power of two.",
         )
         require(
             is_finite(self.means, 2) and 0 < len(self.means) <= _MAX_BLOCKS,
