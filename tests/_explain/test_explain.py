@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import fedwad
 from fedwad._explain.column_changes import column_changes
+from fedwad._explain.columns import build_columns
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair
-from fedwad._explain.groups import build_columns
 from fedwad._explain.parts import PairDistance
 from fedwad.ot import Measure, column_moments, plan_columns, solve, summarise
 from fedwad.tables import Schema, SchemaColumn

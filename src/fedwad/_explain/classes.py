@@ -19,10 +19,10 @@ class ClassPart:
     Attributes
     ----------
     side : 0 for a class of the first site, 1 for one of the second
-    number : of the class, in the order in which the site sent them; names of labels are not sent
-    weight : its part of the rows
-    share : its part of the squared distance; over the classes of one site they sum to one
-    feature : the feature that makes most of it
+    number : index of the class in the site's summary; names of labels are not sent
+    weight : its fraction of the rows
+    share : its fraction of the squared distance; over the classes of one site they sum to one
+    feature : the feature that contributes most to `share`
     """
 
     side: int
@@ -40,15 +40,15 @@ def class_parts(a: LabelledSummary, b: LabelledSummary, square: float) -> tuple[
     """
     plan = solve(a.cells, b.cells)
     remainder = max(square - plan.cost, 0.0)
-    within_both = [_variances_within(one) for one in (a, b)]
-    variance = sum(float(one.sum()) for one in within_both) or 1.0
+    within_both = [_variances_within(summary) for summary in (a, b)]
+    total_within = sum(float(within.sum()) for within in within_both) or 1.0
     found: list[ClassPart] = []
     for side, (summary, within) in enumerate(zip((a, b), within_both, strict=True)):
         between = _transport_costs(plan, side, len(summary.parts), a.dimension)
-        # Mass that leaves a class of one site meets the variance of the other.
+        # A class also gets its weight's fraction of the variance inside the other site's cells.
         other = float(within_both[1 - side].sum()) * summary.weights[:, None] / a.dimension
-        parts = between + remainder * ((within + other) / variance)
-        found += _sort_parts(side, summary.weights, parts)
+        parts = between + remainder * ((within + other) / total_within)
+        found += _class_parts(side, summary.weights, parts)
     return tuple(found)
 
 
@@ -62,19 +62,23 @@ def _variances_within(summary: LabelledSummary) -> Floats:
 
 
 def _transport_costs(plan: Plan, side: int, classes: int, d: int) -> Floats:
-    """Cost of moving the cells of each class, by feature, (C, d)."""
+    """Cost of moving the cells of each class, by feature, (C, d).
+
+    The cost of a feature includes the costs of its class means and class spreads.
+    """
     x, y = plan.source.points[plan.rows], plan.target.points[plan.cols]
     squares = plan.mass[:, None] * (x - y) ** 2
     spreads = squares[:, 2 * d :].reshape(len(squares), d, -1).sum(axis=2)
     by_feature = squares[:, :d] + squares[:, d : 2 * d] + spreads
     measure, indices = (plan.source, plan.rows) if side == 0 else (plan.target, plan.cols)
     codes = measure.codes[indices]  # type: ignore[attr-defined]
-    found = np.zeros((classes, d))
-    np.add.at(found, codes, by_feature)
-    return found
+    costs = np.zeros((classes, d))
+    np.add.at(costs, codes, by_feature)
+    return costs
 
 
-def _sort_parts(side: int, weights: Floats, parts: Floats) -> Sequence[ClassPart]:
+def _class_parts(side: int, weights: Floats, parts: Floats) -> Sequence[ClassPart]:
+    """A ClassPart for each class of a site, the largest first; `parts` is (C, d)."""
     totals = parts.sum(axis=1)
     total = float(totals.sum()) or 1.0
     return [

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from fedwad._checks import format_value
+from fedwad._explain.columns import Column
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import build_explanation, evidence_columns
 from fedwad._explain.explanation import Explanation
-from fedwad._explain.groups import Column
 from fedwad._explain.parts import PairDistance, Parts, parts_between
 from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Correlation
@@ -86,7 +86,6 @@ def _mean_parts(
 ) -> Parts:
     """Means of all parts over pairs; a column is significant if it is so in most pairs."""
     by_pair = [parts_between(evidence, columns, i, j, pair_distance(i, j)) for i, j in pairs]
-
     means = {
         field.name: np.mean([getattr(parts, field.name) for parts in by_pair], axis=0)
         for field in fields(Parts)
@@ -113,22 +112,22 @@ def _separating_parts(across: Parts, within: Parts | None) -> Parts:
 def _pooled_moments(moments: Sequence[ColumnMoments]) -> ColumnMoments:
     """Means and standard deviations of the rows of several sites together, with errors of zero."""
     counts = np.array([site.count for site in moments])
-    shares = counts / counts.sum()
+    weights = counts / counts.sum()
     means = np.array([site.mean for site in moments])
-    mean = shares @ means
+    mean = weights @ means
     stds = [site.std for site in moments if site.std is not None]
     std = None
-    if len(stds) == len(moments):  # otherwise a site does not know its own
-        std = np.sqrt(shares @ (np.array(stds) ** 2 + (means - mean) ** 2))
+    if len(stds) == len(moments):  # otherwise those of a site are not known
+        std = np.sqrt(weights @ (np.array(stds) ** 2 + (means - mean) ** 2))
     no_error = np.zeros_like(mean)
     return ColumnMoments(float(counts.sum()), mean, std, no_error, no_error)
 
 
 def _common_changes(evidence: Evidence, pairs: Sequence[Pair]) -> tuple[Correlation, ...]:
-    """Correlations that changed in most pairs of sites, with means over the pairs that did."""
+    """Correlations that changed in most pairs of sites, averaged over the pairs where they did."""
     by_features: dict[Pair, list[Correlation]] = {}
     for i, j in pairs:
-        for change in evidence.changed(i, j):
+        for change in evidence.correlations_between(i, j):
             by_features.setdefault((change.first, change.second), []).append(change)
     common = [changes for changes in by_features.values() if len(changes) > len(pairs) / 2]
     return tuple(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._explain.groups import Column, column_index
+from fedwad._explain.columns import Column, column_index
 from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, shrinkage_factors
 
 __all__ = ["ColumnChanges", "column_changes", "sum_by_column"]
@@ -19,17 +19,17 @@ class ColumnChanges:
     """Arrays over the K columns, in squared units; (K, 2) arrays hold location and scale.
 
     A number's location is the squared difference of its means, and its scale that of its standard
-    deviations. Where a feature is 0 or one value, its frequency determines its distance, all of
-    which is location.
+    deviations. A feature that is either 0 or one fixed value, such as a level of a category, can
+    only change its frequency, which counts as location.
 
     Attributes
     ----------
     raw : array (K, 2), as measured
-    unbiased : array (K, 2), minus the expectation when nothing changed
-    significant_change : array (K, 2), `unbiased` shrunk to zero where the change may be chance
+    unbiased : array (K, 2), `raw` minus its expectation when nothing changed, at least zero
+    significant_change : array (K, 2), `unbiased` shrunk, to zero where the change may be chance
     null : array (K,), expectation of the sum of `raw` when nothing changed and tails are light
     variance : array (K,), of the sum of `unbiased`
-    significant : array (K,)
+    significant : array (K,), whether a significant change is left
     """
 
     raw: Floats
@@ -47,15 +47,15 @@ def sum_by_column(columns: Sequence[Column], values: Floats) -> Floats:
 
 def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> ColumnChanges:
     """Changes of all columns, tested together by Holm's method."""
-    found = changes(a, b)
+    measured = changes(a, b)
     on_values = np.array([value for column in columns for value in column.on_values])
-    number = np.isnan(on_values)
-    location = _location_changes(found, number, np.where(number, 1.0, on_values))
-    scale = np.where(number, _scale_changes(found), 0.0)
-    location_score, tests = _test_scores(columns, found, number, a, b)
-    critical = critical_score(tests)
+    is_number = np.isnan(on_values)
+    location = _location_changes(measured, is_number, np.where(is_number, 1.0, on_values))
+    scale = np.where(is_number, _scale_changes(measured), 0.0)
+    location_score, tested_scores = _scores(columns, measured, is_number, a, b)
+    critical = critical_score(tested_scores)
     location_factor = shrinkage_factors(location_score, critical)
-    scale_factor = shrinkage_factors(found.scale_score, critical)
+    scale_factor = shrinkage_factors(measured.scale_score, critical)
     significant = np.stack([location[1] * location_factor, scale[1] * scale_factor])
 
     def sum_columns(parts: Floats) -> Floats:
@@ -72,46 +72,52 @@ def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments
     )
 
 
-def _location_changes(found: Changes, number: NDArray[np.bool_], on_value: Floats) -> Floats:
-    """Raw, unbiased, expected by chance, and variance of the change of each feature's mean."""
-    square, error = found.location, found.location_error
-    remainder = np.maximum(square - error, 0.0)
-    as_number = np.stack([square, remainder, error, 4 * remainder * error + 2 * error**2])
-    as_share = np.stack(
+def _location_changes(measured: Changes, is_number: NDArray[np.bool_], on_values: Floats) -> Floats:
+    """The change of each feature's mean, (4, d): raw, unbiased, expected by chance, and variance.
+
+    A mean of a feature that is 0 or `on_value` changes by the change of a frequency times
+    `on_value`. Rows whose value changes each move by `on_value`, so the squared distance is linear
+    in the change of the frequency.
+    """
+    square, error = measured.location, measured.location_error
+    unbiased = np.maximum(square - error, 0.0)
+    as_number = np.stack([square, unbiased, error, 4 * unbiased * error + 2 * error**2])
+    as_frequency = np.stack(
         [
-            on_value * np.sqrt(square),
-            on_value * np.sqrt(remainder),
-            on_value * np.sqrt(2 / np.pi * error),
-            on_value**2 * error,
+            on_values * np.sqrt(square),
+            on_values * np.sqrt(unbiased),
+            on_values * np.sqrt(2 / np.pi * error),
+            on_values**2 * error,
         ]
     )
-    return np.where(number, as_number, as_share)
+    return np.where(is_number, as_number, as_frequency)
 
 
-def _scale_changes(found: Changes) -> Floats:
-    square, error = found.scale, found.scale_error
-    remainder = np.maximum(square - error, 0.0)
-    variance = 4 * remainder * error + 2 * error**2
-    return np.stack([square, remainder, found.scale_typical, variance])
+def _scale_changes(measured: Changes) -> Floats:
+    """The same four numbers for the change of each feature's standard deviation."""
+    square, error = measured.scale, measured.scale_error
+    unbiased = np.maximum(square - error, 0.0)
+    variance = 4 * unbiased * error + 2 * error**2
+    return np.stack([square, unbiased, measured.scale_typical, variance])
 
 
-def _test_scores(
+def _scores(
     columns: Sequence[Column],
-    found: Changes,
-    number: NDArray[np.bool_],
+    measured: Changes,
+    is_number: NDArray[np.bool_],
     a: ColumnMoments,
     b: ColumnMoments,
 ) -> tuple[Floats, Floats]:
-    """The score of each feature's mean, and all scores that are tested: a category has one."""
-    score = found.location_score.copy()
+    """The score of each feature's mean, and the scores of all tests; a category has one test."""
+    score = measured.location_score.copy()
     is_tested = np.ones(len(score), dtype=bool)
     for column in columns:
         if column.is_category:
             score[column.feature_slice] = _category_score(column, a, b)
             is_tested[column.feature_slice] = False
             is_tested[column.feature_slice.start] = True
-    known = number & (a.std is not None and b.std is not None)
-    return score, np.concatenate([score[is_tested], found.scale_score[known]])
+    has_std = is_number & (a.std is not None and b.std is not None)
+    return score, np.concatenate([score[is_tested], measured.scale_score[has_std]])
 
 
 def _category_score(column: Column, a: ColumnMoments, b: ColumnMoments) -> float:
@@ -121,11 +127,11 @@ def _category_score(column: Column, a: ColumnMoments, b: ColumnMoments) -> float
     on_value = column.on_values[0]
     here, there = (np.clip(one.mean[column.feature_slice] / on_value, 0.0, 1.0) for one in (a, b))
     pooled = (a.count * here + b.count * there) / (a.count + b.count)
-    seen = pooled > 0
-    freedom = int(seen.sum()) - 1
+    occurs = pooled > 0
+    freedom = int(occurs.sum()) - 1
     if freedom < 1:
         return 0.0
-    squares = (here - there)[seen] ** 2 / pooled[seen]
+    squares = (here - there)[occurs] ** 2 / pooled[occurs]
     statistic = float(squares.sum()) / (1 / a.count + 1 / b.count)
     tail = float(chdtrc(freedom, statistic))
     # No tail that a float can hold has a score above 38.

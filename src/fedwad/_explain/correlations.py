@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._explain.groups import build_columns, column_index
+from fedwad._explain.columns import build_columns, column_index
 from fedwad.ot import ColumnMoments, Correlation, Floats, Summary, changed_correlations
 from fedwad.tables import Schema
 
@@ -16,8 +16,8 @@ __all__ = ["compare_correlations"]
 
 Pair = tuple[int, int]
 
-_LARGEST_WORK = 2e7  # pairs times entries of a covariance
-_MOST_FEATURES = 1500  # whose correlations are compared
+_MAX_ENTRIES = 2e7  # of the covariances of all pairs of sites; with more nothing is compared
+_MAX_FEATURES = 1500  # the same for features
 
 
 def compare_correlations(
@@ -26,10 +26,10 @@ def compare_correlations(
     features: tuple[str, ...] | None,
     schema: Schema | None,
 ) -> Mapping[Pair, tuple[Correlation, ...]] | None:
-    """The changed correlations of pairs of sites; None for no covariances, or too many."""
+    """The changed correlations of pairs of sites; None if covariances are unknown or too large."""
     d, count = summaries[0].dimension, len(summaries)
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    if d > _MOST_FEATURES or len(pairs) * d**2 > _LARGEST_WORK:
+    if d > _MAX_FEATURES or len(pairs) * d**2 > _MAX_ENTRIES:
         return None
     if any(summary.within.ndim < 2 for summary in summaries):
         return None

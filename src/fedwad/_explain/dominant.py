@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 
 from fedwad._explain.column_changes import sum_by_column
+from fedwad._explain.columns import build_columns
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.groups import build_columns
 from fedwad.errors import DataWarning
 from fedwad.tables import drop_hint
 

@@ -27,7 +27,7 @@ Pair = tuple[int, int]
 P = TypeVar("P", Correlation, ClassPart)
 AnySummary = Summary | LabelledSummary
 
-_MOST_NUMBERS = 400_000  # kept for all pairs
+_MAX_NUMBERS = 400_000  # in the squares of all pairs; with more none are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,13 @@ class Evidence:
 
     Attributes
     ----------
-    moments : one for each site
+    moments : ColumnMoments of each site
     squares : part of each feature in the squared distance of each pair, as far as plans are known
     correlations : the changed correlations of each pair; None if no covariance is known
-    classes : parts of classes in the distance of each pair, for labelled data
-    features, schema : names of the features, and what made them of tables, if known
+    classes : parts of classes in the squared distance of each pair, for labelled data
+    features, schema : names of the features, and the schema that encoded tables, if known
+
+    A pair (i, j) of sites has i < j.
     """
 
     moments: tuple[ColumnMoments, ...]
@@ -67,9 +69,9 @@ class Evidence:
     ) -> Evidence:
         """Evidence from what the sites sent, in the order of the sites.
 
-        `count` is the number of features where summaries have coordinates for classes after them.
-        `noises` are the variances that noise for privacy gives to means and variances; no
-        correlations are compared then.
+        `count` is the number of features; summaries may have coordinates for classes after them.
+        `noises` are, for each site, the variances that noise for privacy adds to its means and to
+        its variances; with them no correlations are compared.
         """
         calibrations = list(calibrations) or [None] * len(summaries)
         count = summaries[0].dimension if count is None else count
@@ -79,11 +81,13 @@ class Evidence:
             for summary, calibration in zip(plain, calibrations, strict=True)
         )
         if noises:
-            both = zip(moments, noises, strict=True)
-            moments = tuple(_round_moments(_add_privacy_noise(*one)) for one in both)
-        if len(squares) * count > _MOST_NUMBERS:
+            moments = tuple(
+                _round_moments(_add_privacy_noise(of_site, noise))
+                for of_site, noise in zip(moments, noises, strict=True)
+            )
+        if len(squares) * count > _MAX_NUMBERS:
             squares = {}
-        # Pairs come in the order in which threads finished them.
+        # Pairs are sorted, because they come in the order in which threads finished them.
         squares = {pair: squares[pair] for pair in sorted(squares)}
         return cls(
             moments=moments,
@@ -99,7 +103,7 @@ class Evidence:
         found = self.classes.get((min(i, j), max(i, j)), ())
         return found if i < j else tuple(replace(one, side=1 - one.side) for one in found)
 
-    def changed(self, i: int, j: int) -> tuple[Correlation, ...]:
+    def correlations_between(self, i: int, j: int) -> tuple[Correlation, ...]:
         """The correlations that changed between two sites; "here" is the first of them."""
         if self.correlations is None:
             return ()
@@ -129,7 +133,7 @@ class Evidence:
         pairs, schema = content["correlations"], content["schema"]
         features = content["features"]
         squares = {(int(i), int(j)): np.array(x, float) for i, j, x in content["squares"]}
-        _check_pairs(moments, squares, features)
+        _check_squares(moments, squares, features)
         return cls(
             moments=moments,
             squares=squares,
@@ -152,7 +156,7 @@ def _class_parts(
 
 
 def _keep_features(summary: AnySummary, count: int) -> Summary:
-    """The summary of the first features alone."""
+    """The summary of the first `count` features alone, without classes."""
     plain = summary.merged if isinstance(summary, LabelledSummary) else summary
     if plain.dimension == count:
         return plain
@@ -165,17 +169,21 @@ def _keep_features(summary: AnySummary, count: int) -> Summary:
     )
 
 
-def _add_privacy_noise(one: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
+def _add_privacy_noise(moments: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
     """Moments whose squared standard errors include the noise that was added for privacy."""
     mean_noise, variance_noise = noise
-    std = np.zeros_like(one.mean) if one.std is None else one.std
-    # A variance within its noise says nothing more precise about the standard deviation.
+    std = np.zeros_like(moments.mean) if moments.std is None else moments.std
+    # By the delta method the divisor is 4 std^2. It has a bound where noise hides the variance.
     std_noise = variance_noise / np.maximum(4 * std**2, np.sqrt(variance_noise))
-    return replace(one, mean_error=one.mean_error + mean_noise, std_error=one.std_error + std_noise)
+    return replace(
+        moments,
+        mean_error=moments.mean_error + mean_noise,
+        std_error=moments.std_error + std_noise,
+    )
 
 
 def _fold_classes(square: Floats, count: int) -> Floats:
-    """The parts of features, each with the parts of its class means and spreads added."""
+    """The parts of `count` features, each with the parts of its class means and spreads added."""
     if len(square) == count:
         return square
     spreads = square[2 * count :].reshape(count, -1).sum(axis=1)
@@ -183,51 +191,52 @@ def _fold_classes(square: Floats, count: int) -> Floats:
 
 
 def _round(values: Floats) -> Floats:
-    """Seven digits, which keep files small."""
+    """Round to seven digits, which keeps saved results small."""
     return np.array([float(f"{value:.7g}") for value in values.tolist()])
 
 
+_MAX_NUMBER = 1e18  # of `count`, `exponent` and `heaviness` in a saved result
+# Fields of ColumnMoments.
 _NUMBERS = ("count", "exponent", "heaviness")
-_LARGEST = 1e18  # number of rows
 _ARRAYS = ("mean", "std", "mean_error", "std_error", "noise")
 
 
-def _round_moments(one: ColumnMoments) -> ColumnMoments:
+def _round_moments(moments: ColumnMoments) -> ColumnMoments:
     return replace(  # the mean keeps its digits, since it may have a large offset
-        one,
-        std=None if one.std is None else _round(one.std),
-        mean_error=_round(one.mean_error),
-        std_error=_round(one.std_error),
-        noise=None if one.noise is None else _round(one.noise),
+        moments,
+        std=None if moments.std is None else _round(moments.std),
+        mean_error=_round(moments.mean_error),
+        std_error=_round(moments.std_error),
+        noise=None if moments.noise is None else _round(moments.noise),
     )
 
 
 def _pairs_to_list(found: Mapping[Pair, Sequence[P]]) -> list[dict[str, Any]]:
     return [
-        {"pair": list(pair), "found": [asdict(one) for one in some]}
-        for pair, some in found.items()
-        if some
+        {"pair": list(pair), "found": [asdict(item) for item in items]}
+        for pair, items in found.items()
+        if items
     ]
 
 
 def _pairs_from_list(entries: Sequence[Any], kind: type[P]) -> dict[Pair, tuple[P, ...]]:
     """Read what `_pairs_to_list` wrote."""
     return {
-        (int(one["pair"][0]), int(one["pair"][1])): tuple(kind(**found) for found in one["found"])
-        for one in entries
+        (int(entry["pair"][0]), int(entry["pair"][1])): tuple(kind(**x) for x in entry["found"])
+        for entry in entries
     }
 
 
-def _moments_to_dict(one: ColumnMoments) -> dict[str, Any]:
-    arrays = {name: getattr(one, name) for name in _ARRAYS}
+def _moments_to_dict(moments: ColumnMoments) -> dict[str, Any]:
+    arrays = {name: getattr(moments, name) for name in _ARRAYS}
     lists = {name: None if x is None else x.tolist() for name, x in arrays.items()}
-    return {name: getattr(one, name) for name in _NUMBERS} | lists
+    return {name: getattr(moments, name) for name in _NUMBERS} | lists
 
 
-def _check_pairs(
+def _check_squares(
     moments: Sequence[ColumnMoments], squares: Mapping[Pair, Floats], features: Any
 ) -> None:
-    """Raise ValueError unless squares and names fit the moments."""
+    """Raise ValueError unless squares and names of features fit the moments."""
     count = len(moments[0].mean)
     if any(x.shape != (count,) for x in squares.values()):
         raise ValueError("squares of other features")
@@ -240,13 +249,13 @@ def _check_pairs(
 def _moments_from_dict(content: Mapping[str, Any]) -> ColumnMoments:
     numbers = {name: value for name, value in content.items() if name not in _ARRAYS}
     arrays = {name: content[name] for name in _ARRAYS}
-    found = {name: None if x is None else np.array(x, float) for name, x in arrays.items()}
-    moments = ColumnMoments(**numbers, **found)  # type: ignore[arg-type]
-    positive = moments.count, moments.exponent, moments.heaviness
-    if not all(type(one) in (int, float) and 0 < one <= _LARGEST for one in positive):
-        raise ValueError("not numbers of rows")
-    if any(found[name] is None for name in ("mean", "mean_error", "std_error")):
+    fields = {name: None if x is None else np.array(x, float) for name, x in arrays.items()}
+    moments = ColumnMoments(**numbers, **fields)  # type: ignore[arg-type]
+    values = moments.count, moments.exponent, moments.heaviness
+    if not all(type(value) in (int, float) and 0 < value <= _MAX_NUMBER for value in values):
+        raise ValueError("count, exponent or heaviness is not a positive number")
+    if any(fields[name] is None for name in ("mean", "mean_error", "std_error")):
         raise ValueError("no means or errors")
-    if any(x is not None and x.shape != (len(moments.mean),) for x in found.values()):
-        raise ValueError("features differ")
+    if any(x is not None and x.shape != (len(moments.mean),) for x in fields.values()):
+        raise ValueError("arrays have different numbers of features")
     return moments

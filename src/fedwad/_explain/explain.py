@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedwad._explain.classes import ClassPart
+from fedwad._explain.columns import Column, build_columns, column_index
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explanation import ClassShare, Dependence, Explanation
-from fedwad._explain.groups import Column, build_columns, column_index
 from fedwad._explain.parts import PairDistance, Parts, parts_between
 from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Correlation, Floats
@@ -18,7 +18,7 @@ __all__ = ["build_explanation", "evidence_columns", "explain_pair", "require_evi
 
 
 def require_evidence(evidence: Evidence | None, p: float) -> Evidence:
-    """The evidence; InputError if a result has none."""
+    """The evidence of a result of order p; InputError if it has none."""
     if evidence is not None:
         return evidence
     if p != 2:
@@ -51,7 +51,7 @@ def explain_pair(
         (evidence.moments[i], evidence.moments[j]),
         sites,
         pair.differs,
-        evidence.changed(i, j),
+        evidence.correlations_between(i, j),
         evidence.correlations is not None,
         _list_unknowns(evidence, i, j),
         _class_shares(evidence.class_parts_between(i, j), columns, sites),
@@ -59,14 +59,19 @@ def explain_pair(
 
 
 def _class_shares(
-    found: Sequence[ClassPart], columns: Sequence[Column], sites: tuple[str, str]
+    parts: Sequence[ClassPart], columns: Sequence[Column], sites: tuple[str, str]
 ) -> tuple[ClassShare, ...]:
-    groups = column_index(columns)
+    """The parts of classes with the names of sites and columns instead of their indices."""
+    index = column_index(columns)
     return tuple(
         ClassShare(
-            sites[one.side], one.number, one.weight, one.share, columns[groups[one.feature]].name
+            sites[part.side],
+            part.number,
+            part.weight,
+            part.share,
+            columns[index[part.feature]].name,
         )
-        for one in found
+        for part in parts
     )
 
 
@@ -102,15 +107,15 @@ def _to_fractions(parts: Parts) -> dict[str, Floats]:
     """Parts as fractions of the whole, with standard errors."""
     excess = parts.excess
     square_total, excess_total = float(parts.square.sum()), float(excess.sum())
-    found = {
+    fractions = {
         "share": parts.square / (square_total or 1.0),
         "share_std": _fraction_std(parts.square, parts.square_std),
         "excess": excess / (excess_total or 1.0),
         "excess_std": _fraction_std(excess, parts.excess_std),
     }
     for name in ("location", "scale", "rest"):
-        found[name] = getattr(parts, name) / (excess_total or 1.0)
-    return {name: np.asarray(values) for name, values in found.items()}
+        fractions[name] = getattr(parts, name) / (excess_total or 1.0)
+    return {name: np.asarray(values) for name, values in fractions.items()}
 
 
 def _fraction_std(values: Floats, stds: Floats) -> Floats:
@@ -123,29 +128,31 @@ def _fraction_std(values: Floats, stds: Floats) -> Floats:
     return np.asarray(np.sqrt((1 - fractions) ** 2 * variances + fractions**2 * others) / total)
 
 
-def _dependence(found: Sequence[Correlation], columns: Sequence[Column]) -> tuple[Dependence, ...]:
+def _dependence(
+    correlations: Sequence[Correlation], columns: Sequence[Column]
+) -> tuple[Dependence, ...]:
+    """The changed correlations with the names of features instead of their indices."""
     names = [
         name
         for column in columns
         for name in ((column.name,) if column.entry is None else column.entry.encoded_names)
     ]
     return tuple(
-        Dependence(names[one.first], names[one.second], one.here, one.there, one.score)
-        for one in found
+        Dependence(names[x.first], names[x.second], x.here, x.there, x.score) for x in correlations
     )
 
 
 def _list_unknowns(evidence: Evidence, i: int, j: int) -> list[str]:
     """Sentences about what is not known."""
-    found = []
+    sentences = []
     a, b = evidence.moments[i], evidence.moments[j]
     stds_known = a.std is not None and b.std is not None
     if not stds_known:
-        found.append("Spreads by column are not known, so only means are compared.")
+        sentences.append("Spreads by column are not known, so only means are compared.")
     if stds_known and evidence.correlations is None:
-        found.append("Covariances are not known, so changed correlations would not show.")
+        sentences.append("Covariances are not known, so changed correlations would not show.")
     if a.noise is None and b.noise is None:
-        found.append("Noise by column is not known, so the excess has means and spreads only.")
+        sentences.append("Noise by column is not known, so the excess has means and spreads only.")
     if (min(i, j), max(i, j)) not in evidence.squares:
-        found.append("Shares come from means, spreads and noise, not from a transport plan.")
-    return found
+        sentences.append("Shares come from means, spreads and noise, not from a transport plan.")
+    return sentences

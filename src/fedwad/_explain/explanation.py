@@ -24,7 +24,11 @@ _ARRAYS = ("share", "excess", "location", "scale", "rest", "share_std", "excess_
 
 @dataclass(frozen=True)
 class Dependence:
-    """Two columns whose correlation changed: what it is at both sites, and a normal score."""
+    """Two columns whose correlation changed: what it is at both sites, and the score of its change.
+
+    "Here" is the first site, "there" the second. By chance alone the score is the absolute value of
+    a standard normal number.
+    """
 
     first: str
     second: str
@@ -37,8 +41,8 @@ class Dependence:
 class ClassShare:
     """One class of labelled data: its site, and its number there; names of labels are not sent.
 
-    `weight` is its part of the rows, `share` its part of the squared distance, and `column` the one
-    that makes most of that.
+    `weight` is its fraction of the rows, `share` its fraction of the squared distance, and `column`
+    the column that contributes most to `share`.
     """
 
     site: str
@@ -57,7 +61,7 @@ class Explanation:
     sites : tuple of two str
         "Here" is the first, "there" the second.
     names, kinds : tuples of K str
-        The columns. A category is one, however many features it became.
+        The columns. A category is one column, however many features encode it.
     share : array (K,)
         Part of each column in the squared distance between the samples; sum one, or zeros for the
         same data. In high dimension most of it is sampling noise.
@@ -72,7 +76,8 @@ class Explanation:
     significant : array (K,) of bool
         Whether a change of the column is more than chance explains.
     here, there : tuples of K mappings
-        The column at both sites in its own units: mean, std and missing, or the shares of levels.
+        The column at both sites in its own units: mean, std and the fraction of missing values, or
+        the fractions of levels.
     dependence : tuple of Dependence
         Columns whose correlation changed most, if more than chance; `dependence_known` says whether
         correlations could be compared.
@@ -144,7 +149,7 @@ class Explanation:
         return f"<explanation {first} - {second}: {causes}>"
 
     def levels(self, name: str) -> list[tuple[str, float, float]]:
-        """Levels of a category with their shares here and there, the most changed first."""
+        """Levels of a category with their fractions here and there, the most changed first."""
         index = self._index(name)
         if self.kinds[index] != "category":
             raise InputError(f"Column '{name}' is a {self.kinds[index]}; it has no levels.")
@@ -159,13 +164,13 @@ class Explanation:
 
     def records(self) -> list[dict[str, Any]]:
         """One mapping for each column, the largest excess first, as `--json` prints them."""
-        found = []
+        records = []
         for k in self.order:
             row: dict[str, Any] = {"name": self.names[k], "kind": self.kinds[k]}
             row |= {name: getattr(self, name)[k].item() for name in _ARRAYS}
-            row |= {"here": _finite(self.here[k]), "there": _finite(self.there[k])}
-            found.append(row)
-        return found
+            row |= {"here": _nan_to_none(self.here[k]), "there": _nan_to_none(self.there[k])}
+            records.append(row)
+        return records
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each column, the largest excess first, as a pandas DataFrame."""
@@ -210,5 +215,5 @@ class Explanation:
         return draw(self, path, max_columns, shape)
 
 
-def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+def _nan_to_none(values: Mapping[str, float]) -> dict[str, float | None]:
     return {key: None if value != value else float(value) for key, value in values.items()}

@@ -9,29 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._explain.column_changes import ColumnChanges, column_changes, sum_by_column
+from fedwad._explain.columns import Column, column_index
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.groups import Column, column_index
 from fedwad.ot import ColumnMoments, Correlation, Floats
 
-__all__ = ["PairDistance", "Parts", "compute_parts", "parts_between"]
+__all__ = ["PairDistance", "Parts", "parts_between"]
 
-_ROUGH = 0.05  # smallest relative error of a column's noise
-_MANY = 8  # columns from which that error is estimated by their median
-_CLEAR = 3.0  # standard errors by which a column's part must exceed changes and noise
-_SURE = 2.5  # standard errors by which a remainder must exceed zero
-_FAR = 10.0  # largest ratio of spreads to which noise is scaled
-_ORDINARY = 1e-60, 1e60  # lengths whose fourth powers can be stored
-_MEASURED = 0.9  # weight of measured noise where all of a distance is noise
-_ATTENUATED = 2.0  # largest factor by which noise can lower a difference of shape
-_MINOR = 0.1  # part of the squared distance between populations below which a rest does not count
+_MIN_NOISE_ERROR = 0.05  # smallest relative error of a column's noise
+_MIN_COLUMNS_FOR_MEDIAN = 8  # columns from which on that error is estimated by a median over them
+_CLEAR_SURPLUS = 3.0  # standard errors by which a column's part must exceed changes and noise
+_CLEAR_REMAINDER = 2.5  # standard errors by which a remainder must exceed zero
+_MAX_SPREAD_RATIO = 10.0  # largest ratio of standard deviations by which noise is scaled
+_SAFE_LENGTHS = 1e-60, 1e60  # between these the fourth power of a length can be stored
+_MAX_NOISE_WEIGHT = 0.9  # weight of measured noise where all of a distance is noise
+_MAX_ATTENUATION = 2.0  # largest factor by which noise can lower a difference of shape
+_MIN_REMAINDER = 0.1  # of the squared distance between populations; a smaller one does not count
 
 
 @dataclass(frozen=True)
 class PairDistance:
-    """The distance of a pair of sites: between the samples and between the populations.
+    """The distance of a pair of sites: between the samples (`value`) and between the populations.
 
-    `differs` says whether that is more than chance explains, and `population_lower` is the lower
-    end of the interval of `population`.
+    `differs` says whether the sites differ by more than chance explains. `population_lower` is the
+    lower end of the interval of `population`. None stands for unknown.
     """
 
     value: float
@@ -40,6 +40,7 @@ class PairDistance:
     population_lower: float = 0.0
 
     def rescaled(self, unit: float) -> PairDistance:
+        """The same distance in another unit of length."""
         population = None if self.population is None else self.population / unit
         lower = self.population_lower / unit
         return PairDistance(self.value / unit, population, self.differs, lower)
@@ -54,7 +55,7 @@ class Parts:
     square : part of the squared distance between the samples
     noise : expectation of `square` for one population, zeros if unknown
     location, scale, rest : parts of the squared distance between the populations
-    square_std, excess_std : standard errors of `square` and of the sum of the last three
+    square_std, excess_std : standard errors of `square` and of `excess`
     significant : whether a change is more than chance explains
     """
 
@@ -69,6 +70,7 @@ class Parts:
 
     @property
     def excess(self) -> Floats:
+        """The parts of the squared distance between the populations."""
         return np.asarray(self.location + self.scale + self.rest)
 
 
@@ -77,20 +79,21 @@ def parts_between(
 ) -> Parts:
     """Parts of all columns between the sites at two indices of the evidence."""
     a, b = evidence.moments[i], evidence.moments[j]
-    square, changed = evidence.squares.get((min(i, j), max(i, j))), evidence.changed(i, j)
+    square = evidence.squares.get((min(i, j), max(i, j)))
+    correlations = evidence.correlations_between(i, j)
     unit = _choose_unit(a, b)
     if unit != 1:
         a, b, pair = _rescale(a, unit), _rescale(b, unit), pair.rescaled(unit)
         square = None if square is None else square / unit / unit
-        changed = tuple(replace(one, square=one.square / unit / unit) for one in changed)
-    return compute_parts(columns, a, b, square, changed, pair)
+        correlations = tuple(replace(x, square=x.square / unit / unit) for x in correlations)
+    return _compute_parts(columns, a, b, square, correlations, pair)
 
 
 def _choose_unit(a: ColumnMoments, b: ColumnMoments) -> float:
     """A unit of length in which fourth powers of changes can be stored, mostly 1."""
     lengths = [np.abs(a.mean - b.mean), np.sqrt(a.mean_error), np.sqrt(b.mean_error)]
     largest = max(float(length.max()) for length in lengths)
-    return 1.0 if largest == 0 or _ORDINARY[0] < largest < _ORDINARY[1] else largest
+    return 1.0 if largest == 0 or _SAFE_LENGTHS[0] < largest < _SAFE_LENGTHS[1] else largest
 
 
 def _rescale(moments: ColumnMoments, unit: float) -> ColumnMoments:
@@ -104,7 +107,7 @@ def _rescale(moments: ColumnMoments, unit: float) -> ColumnMoments:
     )
 
 
-def compute_parts(
+def _compute_parts(
     columns: Sequence[Column],
     a: ColumnMoments,
     b: ColumnMoments,
@@ -112,7 +115,7 @@ def compute_parts(
     correlations: Sequence[Correlation],
     pair: PairDistance,
 ) -> Parts:
-    """Parts of all columns between two sites.
+    """Parts of all columns between two sites; `square` has the parts of features in a plan.
 
     Changes of means and spreads that may be chance do not count, unless the sites differ by more
     than the significant changes explain. A changed correlation adds to both its columns. What
@@ -148,7 +151,8 @@ def compute_parts(
 def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Floats:
     """The noise of each column: the geometric mean of both sites' by feature; zeros if unknown.
 
-    Noise grows with the variance, so what one site alone measured is scaled by both spreads.
+    Noise grows with the variance. If only one site measured its noise, that is multiplied by the
+    ratio of the other's standard deviations to its own.
     """
     first, second = a.noise_against(b.count), b.noise_against(a.count)
     if first is not None and second is not None:
@@ -161,33 +165,35 @@ def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Flo
 
 
 def _spread_ratio(one: ColumnMoments, other: ColumnMoments) -> Floats:
-    """Standard deviations over those of another site, at most 10; ones where unknown."""
+    """Standard deviations of a site over those of another, at most 10; ones where unknown."""
     if one.std is None or other.std is None:
         return np.ones_like(one.mean)
-    known = other.std > 0
-    return np.minimum(np.where(known, one.std / np.where(known, other.std, 1.0), 1.0), _FAR)
+    varies = other.std > 0
+    ratio = np.where(varies, one.std / np.where(varies, other.std, 1.0), 1.0)
+    return np.minimum(ratio, _MAX_SPREAD_RATIO)
 
 
 def _blend(plan_parts: Floats, expected: Floats, noise: Floats, pair: PairDistance) -> Floats:
     """Parts of the squared distance between the samples, from a plan and from measured noise.
 
-    A plan between synthetic samples has the noise of the summary's model. The larger the part of
-    noise in a distance, the more weight has the noise that sites measured on their own rows.
+    A plan between synthetic samples has the noise of the distributions that they were drawn from.
+    The larger the part of noise in a distance, the more weight have the `expected` parts, whose
+    noise sites measured on their own rows.
     """
     total, other, square = float(plan_parts.sum()), float(expected.sum()), pair.value**2
     if not (noise.any() and total > 0 and other > 0 and square > 0):
         return plan_parts
-    weight = _MEASURED * min(1.0, float(noise.sum()) / square) ** 0.5
+    weight = _MAX_NOISE_WEIGHT * min(1.0, float(noise.sum()) / square) ** 0.5
     return np.asarray(square * ((1 - weight) * plan_parts / total + weight * expected / other))
 
 
 def _dependence_parts(columns: Sequence[Column], correlations: Sequence[Correlation]) -> Floats:
-    """What changed correlations add to the columns, each of which counts in one pair only."""
-    groups, parts = column_index(columns), np.zeros(len(columns))
+    """What changed correlations add to the columns; each column counts in one correlation only."""
+    index, parts = column_index(columns), np.zeros(len(columns))
     for correlation in correlations:
-        two = [int(groups[correlation.first]), int(groups[correlation.second])]
-        if not parts[two].any():
-            parts[two] = correlation.square / 2
+        both = [int(index[correlation.first]), int(index[correlation.second])]
+        if not parts[both].any():
+            parts[both] = correlation.square / 2
     return parts
 
 
@@ -197,15 +203,20 @@ def _surplus(
     """What the plan has beyond changes and noise, by column, and its standard error."""
     total = float(plan_parts.sum())
     if not other_noise.any() or not (total > 0 and pair.value > 0):
-        return np.zeros(len(plan_parts)), _ROUGH * other_noise
+        return np.zeros(len(plan_parts)), _MIN_NOISE_ERROR * other_noise
     surplus = plan_parts * pair.value**2 / total - changed.raw.sum(axis=1) - other_noise
     ratios = np.abs(surplus[other_noise > 0] / other_noise[other_noise > 0])
-    rough = _ROUGH if len(ratios) < _MANY else max(_ROUGH, 1.4826 * float(np.median(ratios)))
-    return surplus, rough * np.maximum(other_noise, float(other_noise.mean()))
+    relative_error = _MIN_NOISE_ERROR
+    if len(ratios) >= _MIN_COLUMNS_FOR_MEDIAN:  # by the median absolute deviation
+        relative_error = max(relative_error, 1.4826 * float(np.median(ratios)))
+    return surplus, relative_error * np.maximum(other_noise, float(other_noise.mean()))
 
 
 def _remainder(changed: ColumnChanges, explained: Floats, pair: PairDistance) -> float:
-    """What the columns do not explain of the squared distance between the populations."""
+    """What the explained parts of columns leave of the squared distance between the populations.
+
+    It is zero unless it is clearly positive.
+    """
     if not pair.population or not pair.differs:
         return 0.0
     square = pair.population**2
@@ -213,7 +224,7 @@ def _remainder(changed: ColumnChanges, explained: Floats, pair: PairDistance) ->
         return 0.0  # the explained part lies within the interval
     remainder = square - float(explained.sum())
     error = np.sqrt(float(np.where(explained > 0, 0.0, changed.variance).sum()))
-    return remainder if remainder > max(_MINOR * square, _SURE * error) else 0.0
+    return remainder if remainder > max(_MIN_REMAINDER * square, _CLEAR_REMAINDER * error) else 0.0
 
 
 def _weak_changes(
@@ -223,22 +234,22 @@ def _weak_changes(
 
     They count if the sites differ as a whole and significant changes do not explain that.
     """
-    small = np.maximum(changed.unbiased - changed.significant_change, 0.0)
-    total = float(small.sum())
+    weak = np.maximum(changed.unbiased - changed.significant_change, 0.0)
+    total = float(weak.sum())
     if total > 0 and remainder > 0:
-        return np.asarray(small * min(1.0, remainder / total))
-    return small if pair.differs and not any_significant else np.zeros_like(small)
+        return np.asarray(weak * min(1.0, remainder / total))
+    return weak if pair.differs and not any_significant else np.zeros_like(weak)
 
 
 def _distribute(
     remainder: float, surplus: Floats, error: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """The remainder in proportion to each column's clear surplus, and which columns have one."""
-    is_clear = (surplus > _CLEAR * error) & (surplus > 0)
+    is_clear = (surplus > _CLEAR_SURPLUS * error) & (surplus > 0)
     weights = np.where(is_clear, surplus, 0.0)
-    if weights.sum() < remainder / _ATTENUATED:
+    if weights.sum() < remainder / _MAX_ATTENUATION:
         weights = np.maximum(surplus, 0.0)
     total = float(weights.sum())
     if not (remainder > 0 and total > 0):
         return np.zeros(len(surplus)), np.zeros(len(surplus), dtype=bool)
-    return min(remainder, _ATTENUATED * total) * weights / total, is_clear & (weights > 0)
+    return min(remainder, _MAX_ATTENUATION * total) * weights / total, is_clear & (weights > 0)

@@ -28,7 +28,10 @@ _GREY = "#bbbbbb"
 
 
 def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, ...] | None) -> Figure:
-    """Bars of the columns with the largest excess, or an image of all; write it if asked to."""
+    """Bars of the columns with the largest excess, or an image of all columns if it has a shape.
+
+    The figure is written to `path` if there is one.
+    """
     from matplotlib.figure import Figure
 
     shown = e.order[: check_integer(max_columns, "max_columns")]

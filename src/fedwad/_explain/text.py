@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from fedwad._words import format_day
 
 if TYPE_CHECKING:
-    from fedwad._explain.explanation import Explanation
+    from fedwad._explain.explanation import Dependence, Explanation
 
 __all__ = ["change_in_words", "html", "percent", "sentences"]
 
-_MAX_NAMED = 3
-_NOTABLE_RATIO = 1.2
+_MAX_NAMED = 3  # columns or correlations in a sentence
+_NOTABLE_RATIO = 1.2  # a class is named if its share of the distance exceeds so often its weight
+_NOTABLE_MISSING = 0.02  # change of the fraction of missing values from which on it is named
 _MISSING = "missing"
 
 
@@ -23,11 +24,8 @@ def sentences(e: Explanation) -> str:
     a, b = e.sites
     causes = e.causes
     if e.only_dependence:
-        found = [
-            _dependence_sentence(e),
-            *(_correlation_sentence(e, k) for k in range(min(_MAX_NAMED, len(e.dependence)))),
-        ]
-        return " ".join([*found, *e.notes])
+        correlations = (_correlation_sentence(e, one) for one in e.dependence[:_MAX_NAMED])
+        return " ".join([_dependence_sentence(e), *correlations, *e.notes])
     if not causes:
         return " ".join([_no_cause_sentence(e), *e.notes])
     indices = [e.names.index(name) for name in causes[:_MAX_NAMED]]
@@ -40,16 +38,16 @@ def sentences(e: Explanation) -> str:
 
 def _class_sentences(e: Explanation) -> list[str]:
     """The class of each site that carries more of the distance than of the rows, if one does."""
-    found = []
+    texts = []
     for site in e.sites:
         classes = [one for one in e.classes if one.site == site]
         if len(classes) > 1 and classes[0].share > _NOTABLE_RATIO * classes[0].weight:
             top = classes[0]
-            found.append(
+            texts.append(
                 f"Class {top.number} of {site} has {percent(top.weight)} of its rows and"
                 f" {percent(top.share)} of the distance, mostly in {top.column}."
             )
-    return found
+    return texts
 
 
 def _no_cause_sentence(e: Explanation) -> str:
@@ -70,8 +68,7 @@ def _dependence_sentence(e: Explanation) -> str:
     return f"{a} and {b} differ {how} in how columns depend on each other, not in each by itself."
 
 
-def _correlation_sentence(e: Explanation, k: int) -> str:
-    one = e.dependence[k]
+def _correlation_sentence(e: Explanation, one: Dependence) -> str:
     return (
         f"The correlation of {one.first} and {one.second} is {one.here:.2f} at {e.sites[0]} and"
         f" {one.there:.2f} at {e.sites[1]}."
@@ -99,13 +96,15 @@ def change_in_words(e: Explanation, k: int) -> str:
         )
     else:
         parts.append(f"std {_number_in_words(here['std'])} and {_number_in_words(there['std'])}")
-    if _changed_missing(here, there):
+    if _missing_changed(here, there):
         parts.append(f"missing: {percent(here[_MISSING])} and {percent(there[_MISSING])}")
     return ", ".join(parts)
 
 
-def _changed_missing(here: Mapping[str, float], there: Mapping[str, float]) -> bool:
-    return _MISSING in here and _MISSING in there and abs(here[_MISSING] - there[_MISSING]) > 0.02
+def _missing_changed(here: Mapping[str, float], there: Mapping[str, float]) -> bool:
+    if _MISSING not in here or _MISSING not in there:
+        return False
+    return abs(here[_MISSING] - there[_MISSING]) > _NOTABLE_MISSING
 
 
 def _mean_in_words(value: float, kind: str) -> str:
@@ -117,11 +116,11 @@ def _number_in_words(value: float) -> str:
     return "unknown" if value != value else f"{value:.4g}"
 
 
-def percent(share: float) -> str:
+def percent(fraction: float) -> str:
     """0.412 -> '41%'."""
-    if share != share:
+    if fraction != fraction:
         return "unknown"
-    return f"{100 * share:.0f}%" if share >= 0.01 or share <= 0 else "<1%"
+    return f"{100 * fraction:.0f}%" if fraction >= 0.01 or fraction <= 0 else "<1%"
 
 
 def html(e: Explanation) -> str:
@@ -135,7 +134,7 @@ def html(e: Explanation) -> str:
         style = "" if e.significant[k] else ' style="color:#888"'
         excess = f"{percent(float(e.excess[k]))} ± {percent(float(e.excess_std[k]))}"
         cells = [e.names[k], excess, percent(float(e.share[k]))]
-        cells += [_site_in_words(e, k, where) for where in (e.here, e.there)]
+        cells += [_values_in_words(values[k], e.kinds[k]) for values in (e.here, e.there)]
         cells.append(_kinds_of_change(e, k))
         row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         rows.append(f"<tr{style}>{row}</tr>")
@@ -143,18 +142,18 @@ def html(e: Explanation) -> str:
     return f"<p>{escape(e.text)}</p>{table}"
 
 
-def _site_in_words(e: Explanation, k: int, where: tuple[Mapping[str, float], ...]) -> str:
-    values = where[k]
-    if e.kinds[k] == "category":
+def _values_in_words(values: Mapping[str, float], kind: str) -> str:
+    """A column of this kind at one site."""
+    if kind == "category":
         top = sorted(values.items(), key=lambda item: -item[1])[:3]
-        return ", ".join(f"{level} {percent(share)}" for level, share in top)
-    if e.kinds[k] == "boolean":
+        return ", ".join(f"{level} {percent(fraction)}" for level, fraction in top)
+    if kind == "boolean":
         return percent(values["mean"])
-    unit = " days" if e.kinds[k] == "date" else ""
+    unit = " days" if kind == "date" else ""
     spread = f" ± {_number_in_words(values['std'])}{unit}" if "std" in values else ""
-    missing_share = values.get(_MISSING, 0.0)
-    missing = f", {percent(missing_share)} missing" if missing_share > 0 else ""
-    return f"{_mean_in_words(values['mean'], e.kinds[k])}{spread}{missing}"
+    missing_fraction = values.get(_MISSING, 0.0)
+    missing = f", {percent(missing_fraction)} missing" if missing_fraction > 0 else ""
+    return f"{_mean_in_words(values['mean'], kind)}{spread}{missing}"
 
 
 def _kinds_of_change(e: Explanation, k: int) -> str:

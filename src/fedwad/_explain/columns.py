@@ -20,11 +20,13 @@ __all__ = ["Column", "build_columns", "column_index"]
 class Column:
     """One column of a table.
 
-    name, kind : as in the schema; a feature without a schema is a number
-    feature_slice : its features among all features of a row
-    on_values : for each of its features the value that stands for "yes" if the feature is either 0
-        or that value, such as a level of a category; nan if the feature is a number
-    entry : its entry in the schema, if there is one
+    Attributes
+    ----------
+    name, kind : as in the schema; without a schema each feature is a column of kind "number"
+    feature_slice : which features of a row encode the column
+    on_values : one number for each of these features. Some features are either 0 or one fixed
+        value, such as that of a level of a category; then it is that value. Otherwise it is nan.
+    entry : the column's entry in the schema, if there is one
     """
 
     name: str
@@ -47,13 +49,13 @@ class Column:
         std = None if moments.std is None else moments.std[self.feature_slice]
         if self.entry is None:
             return {"mean": float(mean[0])} | ({} if std is None else {"std": float(std[0])})
-        found = self.entry.describe(mean)
+        values = self.entry.describe(mean)
         if self.is_category:
-            return {level: min(max(fraction, 0.0), 1.0) for level, fraction in found.items()}
+            return {level: min(max(fraction, 0.0), 1.0) for level, fraction in values.items()}
         if std is not None and self.kind == "number":
             spread = _present_std(self.entry, mean, std)
-            found = {"mean": found.pop("mean"), "std": spread} | found
-        return found
+            values = {"mean": values.pop("mean"), "std": spread} | values
+        return values
 
 
 def _present_std(entry: SchemaColumn, mean: Floats, std: Floats) -> float:
