@@ -26,7 +26,7 @@ def solved(points, seed=0):
 def test_without_both_rules_rows_come_back(monkeypatch):
     """Three rows have fewer numbers than are sent of them, and nothing is rounded."""
     points = np.random.default_rng(0).normal(size=(45, 2))
-    monkeypatch.setattr(_blocks, "SMALLEST", 3)
+    monkeypatch.setattr(_blocks, "MIN_BLOCK_ROWS", 3)
     monkeypatch.setattr(_blocks, "GRID", dict.fromkeys(_blocks.GRID, 0.0))
     assert solved(points).exact >= 35
 
@@ -39,7 +39,7 @@ def test_ten_rows_in_a_block_are_enough(monkeypatch):
 
 def test_rounding_alone_hides_rows(monkeypatch):
     points = np.random.default_rng(0).normal(size=(45, 2))
-    monkeypatch.setattr(_blocks, "SMALLEST", 3)
+    monkeypatch.setattr(_blocks, "MIN_BLOCK_ROWS", 3)
     assert solved(points).exact == 0
 
 

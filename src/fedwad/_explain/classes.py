@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedwad.ot import Floats, LabelledSummary, Plan, solve
+from fedwad.ot._summary import feature_variances
 
-__all__ = ["ClassPart", "class_parts"]
+__all__ = ["ClassPart", "add_class_parts", "class_parts"]
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,23 @@ def class_parts(a: LabelledSummary, b: LabelledSummary, square: float) -> tuple[
 
 def _variances_within(summary: LabelledSummary) -> Floats:
     """Variance inside the cells of each class, by feature, (C, d)."""
-    rows = []
-    for weight, part in zip(summary.weights, summary.parts, strict=True):
-        within = np.diag(part.within) if part.within.ndim == 2 else part.within
-        rows.append(weight * np.broadcast_to(within, part.dimension))
-    return np.array(rows)
+    return np.array(
+        [
+            weight * feature_variances(part.within, part.dimension)
+            for weight, part in zip(summary.weights, summary.parts, strict=True)
+        ]
+    )
+
+
+def add_class_parts(squares: Floats, d: int) -> Floats:
+    """The parts of d features, each with the parts of its class means and class spreads added.
+
+    The last axis of `squares` has features, and for labelled data class means and class spreads.
+    """
+    if squares.shape[-1] == d:
+        return squares
+    spreads = squares[..., 2 * d :].reshape(*squares.shape[:-1], d, -1).sum(axis=-1)
+    return np.asarray(squares[..., :d] + squares[..., d : 2 * d] + spreads)
 
 
 def _transport_costs(plan: Plan, side: int, classes: int, d: int) -> Floats:
@@ -68,12 +81,10 @@ def _transport_costs(plan: Plan, side: int, classes: int, d: int) -> Floats:
     """
     x, y = plan.source.points[plan.rows], plan.target.points[plan.cols]
     squares = plan.mass[:, None] * (x - y) ** 2
-    spreads = squares[:, 2 * d :].reshape(len(squares), d, -1).sum(axis=2)
-    by_feature = squares[:, :d] + squares[:, d : 2 * d] + spreads
     measure, indices = (plan.source, plan.rows) if side == 0 else (plan.target, plan.cols)
     codes = measure.codes[indices]  # type: ignore[attr-defined]
     costs = np.zeros((classes, d))
-    np.add.at(costs, codes, by_feature)
+    np.add.at(costs, codes, add_class_parts(squares, d))
     return costs
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedwad._explain.classes import ClassPart, class_parts
+from fedwad._explain.classes import ClassPart, add_class_parts, class_parts
 from fedwad._explain.correlations import compare_correlations
 from fedwad.ot import (
     Calibration,
@@ -91,7 +91,7 @@ class Evidence:
         squares = {pair: squares[pair] for pair in sorted(squares)}
         return cls(
             moments=moments,
-            squares={pair: _round(_fold_classes(part, count)) for pair, part in squares.items()},
+            squares={pair: _round(add_class_parts(part, count)) for pair, part in squares.items()},
             correlations=None if noises else compare_correlations(plain, moments, features, schema),
             features=None if features is None else tuple(features),
             schema=schema,
@@ -180,14 +180,6 @@ def _add_privacy_noise(moments: ColumnMoments, noise: tuple[Floats, Floats]) -> 
         mean_error=moments.mean_error + mean_noise,
         std_error=moments.std_error + std_noise,
     )
-
-
-def _fold_classes(square: Floats, count: int) -> Floats:
-    """The parts of `count` features, each with the parts of its class means and spreads added."""
-    if len(square) == count:
-        return square
-    spreads = square[2 * count :].reshape(count, -1).sum(axis=1)
-    return np.asarray(square[:count] + square[count : 2 * count] + spreads)
 
 
 def _round(values: Floats) -> Floats:

@@ -199,8 +199,7 @@ class ClientContext:
 
     def _in_range(self) -> bool:
         """Whether fourth powers of the data, which variances of squares need, are finite."""
-        measure = self.data.measure
-        return measure.max_abs(np.zeros(measure.dimension)) < MAX_CALIBRATED
+        return self.data.measure.max_abs < MAX_CALIBRATED
 
     def min_class_size(self, class_statistics: ClassStatistics) -> int:
         """Kish's effective number of samples in the smallest class.

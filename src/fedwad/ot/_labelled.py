@@ -128,18 +128,7 @@ class LabelledMeasure(Measure):
         other._set_arrays(features=features, table=table, codes=self.codes, weights=self.weights)
         return other
 
-    def max_abs(self, origin: Floats) -> float:
-        split = self.features.shape[1]
-        (low, high), (table_low, table_high) = self._ranges
-        far = max(float((high - origin[:split]).max()), float((origin[:split] - low).max()))
-        return max(
-            far,
-            float((table_high - origin[split:]).max()),
-            float((origin[split:] - table_low).max()),
-        )
-
     @cached_property
-    def _ranges(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Minimum and maximum of each coordinate of the features and of the table."""
-        x, table = self.features, self.table
-        return (x.min(axis=0), x.max(axis=0)), (table.min(axis=0), table.max(axis=0))
+    def max_abs(self) -> float:
+        arrays = self.features, self.table
+        return max(max(float(array.max()), -float(array.min())) for array in arrays)

@@ -114,15 +114,10 @@ class Measure:
         result._set_arrays(points=points, weights=self.weights[order])
         return result
 
-    def max_abs(self, origin: Floats) -> float:
-        """Largest absolute coordinate of x - origin."""
-        low, high = self._range
-        return float(np.maximum(high - origin, origin - low).max())
-
     @cached_property
-    def _range(self) -> tuple[Floats, Floats]:
-        """Minimum and maximum of each coordinate."""
-        return self.points.min(axis=0), self.points.max(axis=0)
+    def max_abs(self) -> float:
+        """Largest absolute coordinate."""
+        return max(float(self.points.max()), -float(self.points.min()))
 
     @cached_property
     def is_uniform(self) -> bool:

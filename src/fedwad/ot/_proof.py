@@ -55,9 +55,7 @@ class Proof:
             gap = slack / primal
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
             gap = 0.0  # rounding dominates the potentials, but a monotone plan is always optimal
-        origin = np.zeros(x.dimension)
-        largest = max(x.max_abs(origin), y.max_abs(origin))
-        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * largest:
+        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * max(x.max_abs, y.max_abs):
             # No move exceeds the rounding of coordinates, so no plan is measurably better.
             gap = 0.0
         rounding_gap = gap * primal / max(primal, _MASS_ROUNDING / TOLERANCE)

@@ -205,11 +205,10 @@ def _usable_start(start: Floats | None, nu: Measure, length: float, p: float) ->
 def _rescale(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
     """Both measures divided by a common factor, and the factor: 1, or a power of two if the
     squares of coordinates may underflow."""
-    origin = np.zeros(mu.dimension)
-    largest = max(mu.max_abs(origin), nu.max_abs(origin))
+    largest = max(mu.max_abs, nu.max_abs)
     if largest == 0 or largest >= _TINY:
         return mu, nu, 1.0
-    scale = _power_of_two(largest)
+    scale, origin = _power_of_two(largest), np.zeros(mu.dimension)
     return mu.moved(origin, 1 / scale), nu.moved(origin, 1 / scale), scale
 
 
