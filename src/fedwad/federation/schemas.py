@@ -114,7 +114,8 @@ class AgreedFederation(NamedSites):
         waiting = self._waiting & set(requests)
         full = {name for name in waiting if len(_single_requests(requests[name])) >= MAX_BUNDLE}
         failed = self._send_schema(full)
-        sent = {name: request for name, request in requests.items() if name not in failed}
+        without_schema = full & self._waiting  # they refused it, or did not answer
+        sent = {name: request for name, request in requests.items() if name not in without_schema}
         for name in self._waiting & set(sent):
             sent[name] = Bundle((self._adopt, *_single_requests(sent[name])))
         answers = self._federation.ask(sent) if sent else {}

@@ -282,6 +282,21 @@ def test_a_site_that_does_not_take_the_schema():
         fedwad.distance(agreed["paris"], agreed["oslo"])
 
 
+def test_a_site_that_is_silent_about_the_schema_is_not_asked_more(monkeypatch):
+    fed = Loopback({"paris": client(), "oslo": client(seed=1)})
+    agreed = ensure_schema(fed)
+    asked, ask = [], fed.ask
+
+    def silent(requests):
+        asked.append(requests)
+        return {name: reply for name, reply in ask(requests).items() if name != "oslo"}
+
+    monkeypatch.setattr(fed, "ask", silent)
+    answers = agreed.ask(dict.fromkeys(fed.names, Bundle((DescribeRequest(),) * MAX_BUNDLE)))
+    assert list(answers) == ["paris"]
+    assert [list(requests) for requests in asked] == [["oslo", "paris"], ["paris"]]
+
+
 def test_a_site_that_joins_later_leads_to_another_schema():
     clients = {"paris": client(), "oslo": client(seed=1)}
     first = ensure_schema(Loopback(clients))
