@@ -10,7 +10,7 @@ import pytest
 import fedwad
 from command_line import run
 from fedwad._matrix.resampling import kept_summaries, resample_by_intervals, resample_rows
-from fedwad._matrix.significance import any_difference, too_small
+from fedwad._matrix.significance import any_difference, find_small_sites
 
 
 def sites(shifts, n=120, seed=0):
@@ -45,9 +45,9 @@ def test_small_sites_are_named():
     found = fedwad.matrix(data)
     assert found.suggest().too_small == ("tiny",)
     assert found.suggest().k == 1
-    assert too_small([1000, 1000], tested=True) == []
-    assert too_small([10_000, 1_000_000, 15], tested=True) == [2]
-    assert too_small([30, 30, 30], tested=True) == [0, 1, 2]
+    assert find_small_sites([1000, 1000], tested=True) == []
+    assert find_small_sites([10_000, 1_000_000, 15], tested=True) == [2]
+    assert find_small_sites([30, 30, 30], tested=True) == [0, 1, 2]
 
 
 def test_unknown_pairs_are_left_out():

@@ -8,7 +8,7 @@ import pytest
 import fedwad
 from command_line import run
 from fedwad._matrix.health import Health
-from fedwad._matrix.odd import mean_error, odd_pvalues
+from fedwad._matrix.odd import odd_pvalues, weighted_sum_error
 from fedwad._matrix.odd_moments import moment_pvalues
 from fedwad.errors import InputError
 from fedwad.ot import Measure, calibrate, column_moments, summarise
@@ -136,7 +136,7 @@ def test_the_error_of_a_mean_is_that_of_errors_by_site():
     pairs = np.triu_indices(5, 1)
     means = ((u[:, :, None] + u[:, None]) / np.sqrt(2))[:, *pairs].mean(axis=1)
     weights = (1 - np.eye(5)) / 20
-    assert mean_error(weights, np.ones((5, 5))) == pytest.approx(means.std(), rel=0.03)
+    assert weighted_sum_error(weights, np.ones((5, 5))) == pytest.approx(means.std(), rel=0.03)
 
 
 def test_two_sites_have_no_odd_one_out():

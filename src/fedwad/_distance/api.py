@@ -56,7 +56,7 @@ def distance(
     privacy : `fedwad.DP`: each site makes one release under differential privacy, and the distance
         is estimated from these releases. `lower` and `upper` are not certified then. Only for
         method "summary" and p = 2, without labels.
-    callback : called with each finished `Round`, for progress bars
+    callback : called with each finished `Round` of "fedwad", for progress bars
     options : options of the method. "summary" takes `cells` and `covariance_type`; "fedwad" takes
         `support`, `rounds`, `t`, `interpolant`, `reveal`, `tol`, `max_support`, `init` and
         `covariance_type`. See `fedwad.methods.Summary` and `fedwad.methods.FedWaD`.
@@ -113,7 +113,7 @@ def distance(
 
 
 def check_class_statistics(labels: Any, class_covariance: Any, p: float) -> ClassStatistics:
-    """Return by which statistics classes are compared: "diag", "full", or "ignored".
+    """Return what classes are compared by: "diag", "full", or "ignored" without labels.
 
     InputError if the options contradict each other.
     """
@@ -133,7 +133,7 @@ def check_class_statistics(labels: Any, class_covariance: Any, p: float) -> Clas
 def check_private(
     privacy: Any, method: Method, p: float, class_statistics: ClassStatistics
 ) -> DP | None:
-    """Return the privacy guarantee that was asked for; InputError if it cannot be given."""
+    """Return the guarantee that `privacy` asks for, or None; InputError if it cannot be given."""
     if privacy is None:
         return None
     guarantee = DP.of(privacy)

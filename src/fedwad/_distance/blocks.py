@@ -16,7 +16,7 @@ __all__ = ["ask_blocks", "ask_willing_blocks"]
 
 
 def ask_blocks(metered: MeteredFederation, names: Sequence[str]) -> dict[str, Blocks]:
-    """Ask each site for the means over its blocks, which serve tests of all pairs."""
+    """Ask each site for the means over its blocks; one reply serves the tests of all its pairs."""
     replies = metered.ask(dict.fromkeys(names, BlocksRequest()), BlocksReply)
     # centre: the mean of all rows of the site, one number for each feature
     check_same_features({name: len(replies[name].centre) for name in names})
@@ -28,14 +28,15 @@ def ask_willing_blocks(
 ) -> dict[str, Blocks]:
     """Ask as `ask_blocks` does, and go on without sites that refuse or fail if two remain.
 
-    They are part of the result all the same; a `DataWarning` says why each is not tested.
+    Those sites stay in the matrix, so they are not added to `metered.failed`. A `DataWarning` says
+    why each of them is not tested. `features` is the number of features of the sites' data.
     """
-    before = dict(metered.failed)
+    failed_before = dict(metered.failed)
     replies = metered.ask(
         dict.fromkeys(names, BlocksRequest()), BlocksReply, allow_failures=True, at_least=2
     )
     reasons = {name: metered.failed[name] for name in names if name not in replies}
-    metered.failed = before
+    metered.failed = failed_before
     for name, reply in list(replies.items()):
         if len(reply.centre) != features:
             reasons[name] = "its block means are about another number of features."

@@ -31,30 +31,45 @@ def estimate_from_summaries(
     replies = metered.ask(dict.fromkeys(task.sites, request), SummaryReply)
     check_same_features({name: replies[name].summary.dimension for name in task.sites})
     mu, nu = (replies[name] for name in task.sites)
-    found = estimate(mu.summary, nu.summary, task.p, task.seed)
-    names = metered.features, metered.schema
-    return task.result_from(found, mu, nu, names, traffic=metered.traffic)
+    return task.result_from(
+        estimate(mu.summary, nu.summary, task.p, task.seed),
+        mu,
+        nu,
+        (metered.features, metered.schema),
+        traffic=metered.traffic,
+    )
 
 
 def estimate_from_releases(
     metered: MeteredFederation, task: DistanceTask, guarantee: DP
 ) -> DistanceResult:
-    """Ask each site for one noisy release and estimate the distance from the two."""
+    """Ask each site for one noisy release and estimate the distance from the two.
+
+    `lower` and `upper` are a range in which the distance is likely to lie; they are not certified.
+    """
     replies = metered.ask(dict.fromkeys(task.sites, PrivateRequest.of(guarantee)), PrivateReply)
     check_same_features({name: len(replies[name].mean) for name in task.sites})
     denoised = [denoise(replies[name]) for name in task.sites]
     summaries = [one.summary for one in denoised]
-    columns: dict[tuple[int, int], Floats] = {}
-    value = synthetic_distance(summaries[0], summaries[1], 2.0, task.seed, columns=columns)
-    found = privacy_noise_effect(denoised, task.seed).correct(np.full((2, 2), value))
-    value, lower, upper = (float(table[0, 1]) for table in found)
-    names, noises = (metered.features, metered.schema), [one.feature_noise for one in denoised]
+    # By pair, here (0, 1) only: what each feature contributes to the squared distance.
+    contributions: dict[tuple[int, int], Floats] = {}
+    uncorrected = synthetic_distance(
+        summaries[0], summaries[1], 2.0, task.seed, columns=contributions
+    )
+    tables = privacy_noise_effect(denoised, task.seed).correct(np.full((2, 2), uncorrected))
+    value, lower, upper = (float(table[0, 1]) for table in tables)
     return task.result(
         value=value,
         lower=lower,
         upper=upper,
         noise=float(sampling_noise(denoised, task.seed)[0, 1]),
-        evidence=task.evidence(names, summaries, (), columns.get((0, 1)), noises),
+        evidence=task.evidence(
+            (metered.features, metered.schema),
+            summaries,
+            calibrations=(),
+            contributions=contributions.get((0, 1)),
+            privacy_noise=[one.feature_noise for one in denoised],
+        ),
         traffic=metered.traffic,
         covariance_types=("full", "full"),
         privacy=guarantee.to_dict(),

@@ -22,8 +22,7 @@ from fedwad.ot import permutation_test as run_permutation_test
 
 __all__ = ["PermutationTestResult", "permutation_test"]
 
-_LEVEL = 0.05  # sites with a p-value up to this differ, for `explain`
-_PERMUTATIONS = 1999  # where the caller gives the number of blocks
+_ALPHA = 0.05  # `explain` takes sites with a p-value up to this as different
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,24 +32,26 @@ class PermutationTestResult(SavedResult):
     Attributes
     ----------
     pvalue : float
-        P-value of the hypothesis that both sites have the same population. It is exact: if that is
-        true and the rows of each site are exchangeable, it is at most alpha with probability at
-        most alpha.
+        P-value of the hypothesis that both sites have the same population. It is exact: if the
+        hypothesis is true, and the rows of both sites together are exchangeable under it, the
+        p-value is at most alpha with probability at most alpha.
     statistic : float
-        Between 0 and 1; the larger, the more the sites differ.
+        One minus the smallest of `ranks`, each divided by a fixed weight; between 0 and 1. It says
+        how strong the evidence for a difference is, not how large the difference is.
     smallest : float
-        The smallest p-value that is possible with these numbers of blocks.
+        The smallest p-value that is possible with these numbers of blocks and of permutations.
     ranks : mapping
-        P-value of each statistic by itself, by its name, before they are combined.
+        The names of several statistics, and the p-value that each would have if it were the only
+        one.
     sites : tuple of two str
     rows : int
-        Number of rows in a block.
+        Number of rows in each block of the test, in which the blocks that were sent are merged.
     blocks : tuple of two int
-        Number of blocks of each site.
+        Number of these blocks at each site.
     seed : int
     traffic : Traffic
     evidence : Evidence or None
-        A few numbers for each column, from which `explain` works.
+        A few numbers for each column, from which `explain` is computed.
     """
 
     _format: ClassVar[str] = "fedwad permutation test 1"
@@ -71,7 +72,7 @@ class PermutationTestResult(SavedResult):
         return f"<permutation test {' - '.join(self.sites)}: p = {self.pvalue:.4g}>"
 
     def explain(self, names: Sequence[str] | None = None) -> Explanation:
-        """Return which columns differ, from the means and spreads that come with the blocks.
+        """Return which columns differ, from the means and spreads that were sent with the blocks.
 
         Parameters
         ----------
@@ -81,7 +82,7 @@ class PermutationTestResult(SavedResult):
             raise InputError(
                 "This test was saved without its evidence, which explains it; run it again."
             )
-        pair = PairDistance(0.0, None, self.pvalue <= _LEVEL)
+        pair = PairDistance(value=0.0, differs=self.pvalue <= _ALPHA)  # a test has no distance
         sites = self.sites[0], self.sites[1]
         return explain_pair(self.evidence, (0, 1), sites, pair, names)
 
@@ -108,18 +109,19 @@ def permutation_test(
 ) -> PermutationTestResult:
     """Test whether the data of two sites come from one population, without pooling them.
 
-    Each site divides its rows into blocks of equal size, in an order that depends on its data
-    alone. It sends the means of publicly known functions over each block. The server then permutes
-    blocks between the sites. The level is exact for any distribution if the rows of each site are
-    exchangeable.
+    Each site shuffles its rows, with a hash of its data as the seed, and divides them into blocks
+    of 10, 20, 40, ... rows. Over each block it sends the means of functions that are the same at
+    all sites: powers of the features, and squares of their sums with random signs. The server
+    merges blocks until all have one size, and permutes them between the sites. The p-value is exact
+    for any distribution if, under the hypothesis, the rows of both sites together are exchangeable.
 
     Parameters
     ----------
     a, b : two sites of one federation (`fed["paris"]`), or data, which become local sites
-    blocks : smallest number of blocks that each site keeps, 20 when left out. A block has 10, 20,
-        40, ... rows: the largest size for which both sites have so many blocks. A policy may ask
-        for more rows in a block.
-    seed : seed of the random permutations, where there are too many to try all
+    blocks : number of blocks that each site keeps at least when blocks are merged; 20 when left
+        out. Merging stops before a site would have fewer. A site that sends fewer keeps all. A
+        policy may set a larger size for the smallest blocks.
+    seed : seed of random permutations, which are drawn if there are too many to try all
 
     Returns
     -------
@@ -145,10 +147,8 @@ def permutation_test(
     with single_threaded_blas():
         replies = ask_blocks(metered, names)
         blocks_of_both = [replies[name] for name in names]
-        if blocks is None:
-            test = run_permutation_test(blocks_of_both, seed=seed)
-        else:
-            test = run_permutation_test(blocks_of_both, _PERMUTATIONS, seed, blocks)
+        least = {} if blocks is None else {"least": blocks}
+        test = run_permutation_test(blocks_of_both, seed=seed, **least)
     return PermutationTestResult(
         pvalue=test.pvalue,
         statistic=test.statistic,

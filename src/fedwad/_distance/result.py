@@ -26,20 +26,20 @@ class DistanceResult(SavedResult):
     Attributes
     ----------
     value : float
-        The estimate of W_p between the two samples, calibrated by what both sites measured on
-        splits of their own rows (if `calibrated`).
+        The estimate of W_p between the two samples. It is corrected by the calibrations of both
+        sites if `calibrated`.
     lower, upper : float
         Certified bounds: lower <= W_p <= upper, given honest sites and up to rounding (1e-9
         relative). They are about these samples and are no confidence interval.
     noise : float or None
         The distance that two samples of these sizes have when both come from one population. None
-        if a site withheld its numbers, and for p other than 2. Under differential
-        privacy, that of normal populations with the released covariances.
+        if a site withheld its calibration, and for p other than 2. Under differential privacy, the
+        noise of normal populations with the released covariances.
     population : float or None
         The distance between the populations behind the samples: `value` without the noise.
     population_interval : tuple of two floats, or None
-        The 95% confidence interval of `population`. Above zero, the populations differ by more
-        than chance explains.
+        The 95% confidence interval of `population`. If it lies above zero, the populations differ
+        by more than chance explains.
     traffic : Traffic
         Bytes sent `up` by the sites and `down` to them, and the number of replies.
     method, options : str, dict
@@ -52,21 +52,21 @@ class DistanceResult(SavedResult):
         The number of rows of each site; empty under differential privacy.
     history : tuple of Round
     support : Measure or None
-        The final xi of FedWaD.
+        The support after the last round of FedWaD.
     class_covariance : str or None
         What classes were compared by in a dataset distance, "diag" or "full"; None if labels were
         not used.
     covariance_types : tuple
         What each site sent of the covariance within cells: "full", "lowrank", "diag", "spherical".
     min_cell_size : int or None
-        Fewest samples behind one of the cell means that the sites sent; 1 means that a sample was
+        Number of samples in the smallest cell whose mean a site sent; 1 means that a sample was
         sent as it is.
     privacy : dict or None
         The guarantee (`fedwad.DP`) of each site's release under differential privacy. `lower` and
         `upper` are not certified then: they say how far noise and the limits of a summary are
         likely to move the estimate.
     evidence : Evidence or None
-        A few numbers for each column, from which `explain` works; None for p other than 2.
+        A few numbers for each column, from which `explain` is computed; None for p other than 2.
     """
 
     _format: ClassVar[str] = "fedwad distance 2"
@@ -105,12 +105,12 @@ class DistanceResult(SavedResult):
 
     @property
     def certified(self) -> bool:
-        """Whether `lower` and `upper` are proven, given honest sites; noisy numbers prove none."""
+        """Whether `lower` and `upper` are proven, given honest sites; noisy releases prove none."""
         return self.privacy is None
 
     @property
     def calibrated(self) -> bool:
-        """Whether both sites sent the numbers of their splits, so that noise is known."""
+        """Whether both sites sent their calibration, so that `population` is known."""
         return self.population is not None
 
     @property
@@ -123,7 +123,7 @@ class DistanceResult(SavedResult):
 
         Parameters
         ----------
-        names : names of the columns, where the sites' data have none
+        names : names of the columns, if the sites' data have none
 
         Examples
         --------
@@ -136,19 +136,18 @@ class DistanceResult(SavedResult):
         """
         evidence = require_evidence(self.evidence, self.p)
         lower = 0.0 if self.population_interval is None else self.population_interval[0]
-        pair = PairDistance(self.value, self.population, self.differs, lower)
+        pair = PairDistance(self.value, self.population, self.differs, population_lower=lower)
         return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, pair, names)
 
     def _html_rows(self) -> dict[str, str]:
-        found = {"between these samples": f"{self.value:.4g}"}
+        rows = {}
         if self.population is not None and self.noise is not None:
             low, high = self.population_interval or (self.population, self.population)
-            found = {
-                "between the populations": f"{self.population:.4g} ({low:.4g} to {high:.4g})",
-                "chance alone": f"{self.noise:.4g}",
-            } | found
-        sure = "certified" if self.certified else "likely"
-        return found | {f"{sure} bounds": f"{self.lower:.4g} to {self.upper:.4g}"}
+            rows["between the populations"] = f"{self.population:.4g} ({low:.4g} to {high:.4g})"
+            rows["chance alone"] = f"{self.noise:.4g}"
+        rows["between these samples"] = f"{self.value:.4g}"
+        kind = "certified" if self.certified else "likely"
+        return rows | {f"{kind} bounds": f"{self.lower:.4g} to {self.upper:.4g}"}
 
     def _content(self) -> dict[str, Any]:
         if self.support is None:
@@ -158,30 +157,27 @@ class DistanceResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> DistanceResult:
-        result = cls._from_dict(dict(content))
-        repr(result), result._html_rows()  # they need all the rest
-        return result
-
-    @classmethod
-    def _from_dict(cls, content: dict[str, Any]) -> DistanceResult:
-        support = content.pop("support", None)
-        interval = content.pop("population_interval", None)
-        evidence = content.pop("evidence", None)
-        check_saved(content.get("privacy") or {}, ("epsilon", "delta"))
-        check_saved(content, ("value", "lower", "upper", "noise", "population", "fedwad", "p"))
-        if not content["lower"] <= content["value"] <= content["upper"]:
+        remaining = dict(content)
+        support = remaining.pop("support", None)
+        interval = remaining.pop("population_interval", None)
+        evidence = remaining.pop("evidence", None)
+        check_saved(remaining.get("privacy") or {}, ("epsilon", "delta"))
+        check_saved(remaining, ("value", "lower", "upper", "noise", "population", "fedwad", "p"))
+        if not remaining["lower"] <= remaining["value"] <= remaining["upper"]:
             raise ValueError("not a result of distance()")
-        return cls(
+        result = cls(
             support=None if support is None else Measure(support["points"], support["weights"]),
-            history=tuple(Round(**record) for record in content.pop("history")),
-            traffic=Traffic(**content.pop("traffic")),
-            sites=_pair(content.pop("sites")),
-            rows=tuple(map(int, content.pop("rows", ()))),
-            covariance_types=tuple(content.pop("covariance_types")),
+            history=tuple(Round(**record) for record in remaining.pop("history")),
+            traffic=Traffic(**remaining.pop("traffic")),
+            sites=_pair(remaining.pop("sites")),
+            rows=tuple(map(int, remaining.pop("rows", ()))),
+            covariance_types=tuple(remaining.pop("covariance_types")),
             population_interval=None if interval is None else _interval(interval),
             evidence=None if evidence is None else Evidence.from_dict(evidence),
-            **content,
+            **remaining,
         )
+        repr(result), result._html_rows()  # they raise if a field has a wrong type
+        return result
 
 
 def _interval(ends: list[float]) -> tuple[float, float]:

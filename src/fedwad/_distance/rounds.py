@@ -24,9 +24,22 @@ _EPSILON = float(np.finfo(np.float64).eps)
 class Round:
     """What the server knows after one round.
 
-    `running` is its own estimate W_p(xi_mu, xi_nu) / (1 - t), which needs no distance from a site.
-    `fedwad` and `upper` are the paper's estimate and the tighter bound at this round's support;
-    they are known where distances were revealed.
+    Attributes
+    ----------
+    number : int
+        1 for the first round.
+    t : float
+        Position of the interpolating measures, between 0 and 1.
+    support : int
+        Number of points of the support after this round.
+    reduced : bool
+        Whether the support was reduced to `max_support` points.
+    running : float
+        The server's own estimate W_p(xi_mu, xi_nu) / (1 - t), for which no site sends a distance.
+    seconds : float
+    fedwad, upper : float or None
+        The paper's estimate and a tighter upper bound at this round's support; None unless both
+        sites revealed their distances from it.
     """
 
     number: int
@@ -42,8 +55,9 @@ class Round:
 class FedWaDLoop:
     """The server's side of FedWaD between two sites mu and nu.
 
-    `request()` holds the support xi^(k-1) for both; `advance()` takes their interpolating measures
-    xi_mu^(k), xi_nu^(k) and moves the support to xi^(k), an interpolating measure between them.
+    The request of `request()` holds the support xi^(k-1), for both sites. `advance()` takes their
+    interpolating measures xi_mu^(k), xi_nu^(k) and moves the support to xi^(k), an interpolating
+    measure between these two. `run` is a random name, which all requests of the loop carry.
     """
 
     def __init__(
@@ -63,7 +77,7 @@ class FedWaDLoop:
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._request: TransportRequest | None = None
         self._potentials: Floats | None = None  # of the server's last transport, for a warm start
-        self._started = 0.0
+        self._started = 0.0  # when the last request was made
 
     def request(self) -> TransportRequest:
         """Return the next round's request, the same for both sites."""
@@ -93,9 +107,9 @@ class FedWaDLoop:
         plan = solve(mu.interpolant, nu.interpolant, self.p, start=self._potentials)
         self._potentials = plan.g
         new_support = interpolate(plan, request.t, request.interpolant)
-        largest = self.options.max_support
-        reduced = request.interpolant == "exact" and len(new_support) > largest
-        self.support = reduce_support(new_support, largest) if reduced else new_support
+        max_support = self.options.max_support
+        reduced = request.interpolant == "exact" and len(new_support) > max_support
+        self.support = reduce_support(new_support, max_support) if reduced else new_support
         self.history.append(
             Round(
                 number=len(self.history) + 1,
@@ -116,8 +130,8 @@ class FedWaDLoop:
         tol = self.options.tol
         if tol == 0 or len(self.history) < 3:
             return False
-        last = [past.running for past in self.history[-3:]]
-        return all(abs(now - before) <= tol * max(now, before) for before, now in pairwise(last))
+        estimates = [record.running for record in self.history[-3:]]
+        return all(abs(b - a) <= tol * max(b, a) for a, b in pairwise(estimates))
 
     def completed_history(self, fedwad: float, upper: float) -> tuple[Round, ...]:
         """Return all rounds, with the last one completed by the final message."""
@@ -127,28 +141,29 @@ class FedWaDLoop:
 def _upper_from_messages(
     request: TransportRequest, mu: TransportReply, nu: TransportReply
 ) -> float:
-    """An upper bound from the paper's own messages: both plans are composed at the support xi.
+    """Return an upper bound from the paper's own messages: both plans are composed at the support.
 
-    A barycentric reply at t is (1 - t) x_s + t z_s, so the cell means x_s follow. With the distance
-    d of the site from the support, the trace of the covariance within cells is
-    d^2 - sum_s w_s |x_s - z_s|^2. In other cases the paper's estimate is the bound. Dividing by
-    1 - t magnifies rounding errors, which are added to the bound.
+    The point s of a barycentric reply at t is (1 - t) x_s + t z_s, with the point z_s of the
+    support, so the cell means x_s follow. With the distance d of the site from the support, the
+    trace of the covariance within cells is d^2 - sum_s w_s |x_s - z_s|^2. For p other than 2, for
+    other interpolants, and for replies with another number of points, the paper's estimate is the
+    bound. Dividing by 1 - t magnifies rounding errors, which are added to the bound.
     """
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)
     on_support = len(mu.interpolant) == len(nu.interpolant) == len(request.support)
     if request.p != 2 or request.interpolant != "barycentric" or not on_support:
         return fedwad
     t, z, weights = request.t, request.support.points, request.support.weights
-    within_stds, means, rounding_error = [], [], 0.0
+    within_stds, cells, rounding_error = [], [], 0.0
     for reply in (mu, nu):
-        cells: Floats = (reply.interpolant.points - t * z) / (1 - t)
-        between = float(weights @ ((cells - z) ** 2).sum(axis=1))
-        largest = max(np.abs(points).max() for points in (reply.interpolant.points, z))
-        rounding = 8 * _EPSILON * float(largest) * math.sqrt(cells.shape[1]) / (1 - t)
+        means: Floats = (reply.interpolant.points - t * z) / (1 - t)
+        between = float(weights @ ((means - z) ** 2).sum(axis=1))
+        max_abs = max(np.abs(points).max() for points in (reply.interpolant.points, z))
+        rounding = 8 * _EPSILON * float(max_abs) * math.sqrt(means.shape[1]) / (1 - t)
         rounding_error += rounding
         distance = reply.distance or 0.0
         within = max(0.0, distance**2 - between)
         within_stds.append(math.sqrt(within + 2 * distance * rounding + rounding**2))
-        means.append(Measure(cells, weights))
-    between_means = solve(means[0], means[1]).distance + rounding_error
+        cells.append(Measure(means, weights))
+    between_means = solve(cells[0], cells[1]).distance + rounding_error
     return min(fedwad, math.hypot(between_means, *within_stds))

@@ -42,18 +42,23 @@ def run_fedwad(
         if callback is not None:
             callback(record)
     final_request = CellsRequest(
-        loop.run, loop.support, task.p, method.covariance_type, task.class_statistics, task.p == 2
+        loop.run,
+        loop.support,
+        task.p,
+        method.covariance_type,
+        task.class_statistics,
+        calibration=task.p == 2,
     )
-    cells = metered.ask(dict.fromkeys(task.sites, final_request), SummaryReply)
-    mu, nu = (cells[name] for name in task.sites)
-    found, fedwad = estimate_from_cells(mu, nu, task.p, task.seed)
+    final_replies = metered.ask(dict.fromkeys(task.sites, final_request), SummaryReply)
+    mu, nu = (final_replies[name] for name in task.sites)
+    own_estimate, fedwad = estimate_from_cells(mu, nu, task.p, task.seed)
     return task.result_from(
-        found,
+        own_estimate,
         mu,
         nu,
         (metered.features, metered.schema),
         fedwad=fedwad,
-        history=loop.completed_history(fedwad, found.upper),
+        history=loop.completed_history(fedwad, own_estimate.upper),
         support=loop.support,
         traffic=metered.traffic,
     )
@@ -75,32 +80,36 @@ def _choose_start(
 def draw_support(moments: Sequence[Moments], size: int, rng: np.random.Generator) -> Measure:
     """Draw a support of `size` points around the sites' pooled mean with their pooled scale."""
     counts = np.array([one.count for one in moments], dtype=np.float64)
-    shares = counts / counts.sum()
+    site_weights = counts / counts.sum()
     origin = moments[0].mean  # sums relative to it keep digits when data have a large offset
     mean = origin + sum(
-        share * (one.mean - origin) for share, one in zip(shares, moments, strict=True)
+        weight * (one.mean - origin) for weight, one in zip(site_weights, moments, strict=True)
     )
     scale = np.zeros_like(mean)
-    for share, one in zip(shares, moments, strict=True):
+    for weight, one in zip(site_weights, moments, strict=True):
         # hypot neither overflows nor underflows at extreme scales, unlike a root of squares.
-        scale = np.hypot(scale, math.sqrt(share) * np.hypot(one.scale, one.mean - mean))
+        scale = np.hypot(scale, math.sqrt(weight) * np.hypot(one.scale, one.mean - mean))
     return Measure(mean + scale * rng.standard_normal((size, len(mean))))
 
 
 def estimate_from_cells(
     mu: SummaryReply, nu: SummaryReply, p: float, seed: int, total_pairs: int | None = None
 ) -> tuple[Estimate, float]:
-    """Return our estimate with its interval, and the paper's, from FedWaD's final messages."""
-    fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)  # replies were checked to have them
+    """Return our estimate with its certified bounds, and the paper's, from the final replies.
+
+    For p other than 2, our estimate is the paper's within our bounds. `total_pairs` is the number
+    of pairs of a matrix; the more there are, the fewer synthetic samples are drawn for each.
+    """
+    fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)  # replies to CellsRequest have distances
     a, b = mu.summary, nu.summary
-    columns = None
+    contributions = None
     if p == 2:
-        found = estimate(a, b, 2.0, seed, total_pairs)
-        value, lower, upper, columns = found.value, found.lower, found.upper, found.columns
+        own = estimate(a, b, 2.0, seed, total_pairs)
+        value, lower, upper, contributions = own.value, own.lower, own.upper, own.columns
     else:
         value, lower, upper = fedwad, lower_bound(a, b, p), upper_bound(a, b, p)
     # The composed coupling never costs more than fedwad in exact arithmetic; the minimum keeps that
     # in floating point.
     upper = min(fedwad, upper)
     lower = min(lower, upper)
-    return Estimate(min(max(value, lower), upper), lower, upper, columns), fedwad
+    return Estimate(min(max(value, lower), upper), lower, upper, contributions), fedwad

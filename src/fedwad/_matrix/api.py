@@ -13,6 +13,7 @@ from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_flag, check_integer
 from fedwad._distance.api import check_class_statistics, check_private
 from fedwad._distance.blocks import ask_willing_blocks
+from fedwad._distance.task import count_features
 from fedwad._explain.dominant import warn_dominant
 from fedwad._explain.evidence import Evidence
 from fedwad._matrix.from_summaries import estimate_from_releases, estimate_from_summaries
@@ -29,7 +30,6 @@ from fedwad.federation import (
     MeteredFederation,
     as_federation,
     choose_sites,
-    feature_count,
     fill_clipping,
 )
 from fedwad.methods import MATRIX_METHODS, Hub, Pairs, Summary
@@ -72,9 +72,9 @@ def matrix(
         their data to one shared support. "pairs": the paper's protocol for each pair. Or an object
         of `fedwad.methods`, which holds its options.
     labels, class_covariance : dataset distances between labelled data, see `fedwad.distance`
-    test : also test each pair for a difference by more than chance, with one message more from
-        each site, see `fedwad.permutation_test`; not with `privacy`. Pairs of a site that
-        refuses have NaN, and a `DataWarning` says why
+    test : True to test each pair for a difference by more than chance, see
+        `fedwad.permutation_test`. Each site sends one message more. Not with `privacy`. Pairs of a
+        site that refuses have the p-value NaN, and a `DataWarning` says why.
     seed : seed of the random numbers; the same seed gives the same result, bit for bit
     p : order of the distance, at least 1; 2 for labelled data, "hub" and "pairs"
     sites : names of the sites to compare; all when left out
@@ -122,18 +122,18 @@ def matrix(
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = fill_clipping(federation, guarantee)
-            found = estimate_from_releases(metered, task, guarantee)
+            estimates = estimate_from_releases(metered, task, guarantee)
         else:
-            found = _run(metered, task, chosen_method)
-        pvalue = _pvalues(metered, task, found) if test else None
-    result = _result(metered, task, chosen_method, found, guarantee, pvalue)
+            estimates = _estimate(metered, task, chosen_method)
+        pvalue = _pvalues(metered, task, estimates) if test else None
+    result = _result(metered, task, chosen_method, estimates, guarantee, pvalue)
     warn_dominant(result.evidence)
     if isinstance(chosen_method, Summary):
         return replace(result, kept=kept.of(result.sites))
     return result
 
 
-def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> MatrixEstimates:
+def _estimate(metered: MeteredFederation, task: MatrixTask, method: Method) -> MatrixEstimates:
     if isinstance(method, Hub):
         return estimate_by_hub(metered, task, method)
     if isinstance(method, Pairs):
@@ -142,40 +142,37 @@ def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> Matrix
     return estimate_from_summaries(metered, task, method)
 
 
-def _pvalues(metered: MeteredFederation, task: MatrixTask, found: MatrixEstimates) -> Floats:
-    """Return the adjusted p-values of all pairs, NaN for those of sites that sent no blocks."""
-    blocks = ask_willing_blocks(metered, found.sites, _features(task, found))
-    tested = np.array([name in blocks for name in found.sites])
+def _pvalues(metered: MeteredFederation, task: MatrixTask, estimates: MatrixEstimates) -> Floats:
+    """Return the adjusted p-values of all pairs, NaN for pairs of sites that sent no blocks."""
+    features = count_features(estimates.summaries[0], task.class_statistics)
+    blocks = ask_willing_blocks(metered, estimates.sites, features)
+    tested = np.array([name in blocks for name in estimates.sites])
     pvalues = np.full((len(tested), len(tested)), np.nan)
     pvalues[np.ix_(tested, tested)] = pairwise_pvalues(list(blocks.values()), seed=task.seed)
     np.fill_diagonal(pvalues, 1.0)
     return pvalues
 
 
-def _features(task: MatrixTask, found: MatrixEstimates) -> int:
-    """Return the number of features of the sites' data."""
-    count, labelled = found.summaries[0].dimension, isinstance(found.summaries[0], LabelledSummary)
-    return count if labelled else feature_count(count, task.class_statistics)
-
-
-def _correct_for_chance(found: MatrixEstimates, n_jobs: int) -> Populations | None:
+def _populations(estimates: MatrixEstimates, n_jobs: int) -> Populations | None:
     """Return the noise and the population distances of all pairs; None without calibrations."""
-    if not found.calibrations:
+    if not estimates.calibrations:
         return None
     with single_threaded_blas():
-        return beyond_chance(found.value, found.site_summaries, found.calibrations, n_jobs)
+        return beyond_chance(
+            estimates.value, estimates.site_summaries, estimates.calibrations, n_jobs
+        )
 
 
-def _health(found: MatrixEstimates, chance: Populations | None) -> Health | None:
+def _health(estimates: MatrixEstimates, populations: Populations | None) -> Health | None:
     """Return what heterogeneity and eccentricity are computed from; None if a pair is unknown."""
-    if chance is None or np.isnan(chance.square).any():
+    if populations is None or np.isnan(populations.square).any():
         return None
-    variances = np.array([_variance(summary) for summary in found.site_summaries])
-    return Health(chance.square, chance.std, variances)
+    variances = np.array([_variance(summary) for summary in estimates.site_summaries])
+    return Health(populations.square, populations.std, variances)
 
 
 def _variance(summary: CellSummary | LabelledSummary) -> float:
-    """Return the variance of a site's rows, with labels that of their class statistics too."""
+    """Return the total variance of a site's rows, with labels also that of class statistics."""
     if isinstance(summary, LabelledSummary):
         return summary.within_std**2 + float(summary.cells.variances.sum())
     between = summary.weights @ ((summary.means - summary.mean) ** 2).sum(axis=1)
@@ -186,55 +183,58 @@ def _result(
     metered: MeteredFederation,
     task: MatrixTask,
     method: Method,
-    found: MatrixEstimates,
+    estimates: MatrixEstimates,
     guarantee: DP | None,
     pvalue: Floats | None,
 ) -> MatrixResult:
-    sizes = [] if guarantee is not None else [one.min_cell_size for one in found.summaries]
-    lower = np.minimum(found.lower, found.upper)
-    chance = _correct_for_chance(found, task.n_jobs)
-    value = found.value
-    if chance is not None:  # equal summaries keep their lower bound
-        value = np.where(found.value > found.lower, chance.value, found.value)
+    sizes = [] if guarantee is not None else [one.min_cell_size for one in estimates.summaries]
+    lower, upper = np.minimum(estimates.lower, estimates.upper), estimates.upper
+    value, noise, population, interval = estimates.value, estimates.sampling_noise, None, None
+    populations = _populations(estimates, task.n_jobs)
+    if populations is not None:
+        # If both summaries of a pair are equal, its value stays the lower bound.
+        value = np.where(value > estimates.lower, populations.value, value)
+        noise, population = populations.noise, populations.population
+        interval = populations.lower, populations.upper
     return MatrixResult(
-        sites=found.sites,
-        value=np.clip(value, lower, found.upper),
-        noise=found.chance if chance is None else chance.noise,
-        population=None if chance is None else chance.population,
-        population_interval=None if chance is None else (chance.lower, chance.upper),
+        sites=estimates.sites,
+        value=np.clip(value, lower, upper),
+        noise=noise,
+        population=population,
+        population_interval=interval,
         lower=lower,
-        upper=found.upper,
+        upper=upper,
         pvalue=pvalue,
-        health=_health(found, chance),
-        fedwad=found.fedwad,
+        health=_health(estimates, populations),
+        fedwad=estimates.fedwad,
         method=method.name,
         options=method.to_dict(),
         seed=task.seed,
         class_covariance=None if task.class_statistics == "ignored" else task.class_statistics,
         p=task.p,
-        history=found.history,
+        history=estimates.history,
         traffic=metered.traffic,
         min_cell_size=min(sizes, default=None),
-        covariance_types=found.covariance_types,
+        covariance_types=estimates.covariance_types,
         failed=metered.failed,
-        rows=() if guarantee else tuple(one.count for one in found.site_summaries),
+        rows=() if guarantee else tuple(one.count for one in estimates.site_summaries),
         privacy=None if guarantee is None else guarantee.to_dict(),
-        evidence=_evidence(metered, task, found),
+        evidence=_evidence(metered, task, estimates),
     )
 
 
 def _evidence(
-    metered: MeteredFederation, task: MatrixTask, found: MatrixEstimates
+    metered: MeteredFederation, task: MatrixTask, estimates: MatrixEstimates
 ) -> Evidence | None:
     """Return what explains the distances, if p = 2."""
     if task.p != 2:
         return None
     return Evidence.of(
-        found.site_summaries,
-        found.calibrations,
-        found.columns,
+        estimates.site_summaries,
+        estimates.calibrations,
+        estimates.contributions,
         metered.features,
         metered.schema,
-        _features(task, found),
-        found.noises,
+        count_features(estimates.summaries[0], task.class_statistics),
+        estimates.privacy_noise,
     )

@@ -12,17 +12,17 @@ from fedwad import clusters
 from fedwad._checks import check_integer
 from fedwad._matrix.health import Health
 from fedwad._matrix.resampling import kept_summaries, resample_by_intervals, resample_rows
-from fedwad._matrix.significance import any_difference, distances_for_clusters, too_small
+from fedwad._matrix.significance import any_difference, distances_for_clusters, find_small_sites
 from fedwad.federation import KeptReply
 from fedwad.ot import Floats
 
 __all__ = ["ClusteredMatrix"]
 
-_LEVEL, _GROUPS_LEVEL = 0.05, 0.025
+_ALPHA, _CLUSTERS_ALPHA = 0.05, 0.025  # significance levels of `differs` and of `suggest`
 
 
 class ClusteredMatrix:
-    """The part of a MatrixResult that clusters its sites; it has the fields below."""
+    """The part of a MatrixResult that clusters its sites; the result has the fields below."""
 
     sites: tuple[str, ...]
     value: Floats
@@ -35,7 +35,7 @@ class ClusteredMatrix:
 
     @property
     def calibrated(self) -> bool:
-        """Whether all sites sent the numbers of their splits, so that noise is known."""
+        """Whether all sites sent their calibration, so that `population` is known."""
         return self.population is not None and not np.isnan(self.population).any()
 
     def cluster(
@@ -43,7 +43,7 @@ class ClusteredMatrix:
     ) -> NDArray[np.int64]:
         """Return one label for each site, by spectral clustering; see `fedwad.clusters.cluster`.
 
-        The affinity "kernel" takes distances between populations where all are known.
+        With affinity "kernel", distances are those between populations if all of them are known.
         """
         return clusters.cluster(
             self._distances(affinity), k, affinity, n_neighbors, seed, self.resolution
@@ -52,36 +52,40 @@ class ClusteredMatrix:
     def suggest(self) -> clusters.Suggestion:
         """Suggest a number of clusters, 1 if nothing differs by more than chance.
 
-        If chance is unknown, distances alone decide; see `fedwad.clusters.suggest`. If all
+        If sampling noise is unknown, distances alone decide; see `fedwad.clusters.suggest`. If all
         populations agree, more than one cluster is suggested in at most 2.5% of cases. `too_small`
         of the suggestion names sites with too few rows to be judged.
         """
-        found = clusters.suggest(self._distances("kernel"), self.resolution)
-        small = too_small(self.rows, self.pvalue is not None) if self.rows else []
-        names = tuple(self.sites[index] for index in small)
-        return replace(found, k=found.k if self.may_have_groups else 1, too_small=names)
+        by_distance = clusters.suggest(self._distances("kernel"), self.resolution)
+        small_sites = find_small_sites(self.rows, tested=self.pvalue is not None)
+        return replace(
+            by_distance,
+            k=by_distance.k if self.may_have_groups else 1,
+            too_small=tuple(self.sites[index] for index in small_sites),
+        )
 
     @property
     def may_have_groups(self) -> bool:
-        """Whether some difference between sites exceeds chance at 2.5%, or chance is unknown."""
-        return self._differs(_GROUPS_LEVEL) is not False
+        """Whether any two sites differ by more than chance, at 2.5% over all pairs, or it is
+        unknown whether they do."""
+        return self._differs(_CLUSTERS_ALPHA) is not False
 
     @property
     def differs(self) -> bool | None:
         """Whether any two sites differ by more than chance, at 5% over all pairs; None if unknown.
 
-        The permutation test decides where there is one, else the intervals of `population`.
+        The permutation tests decide if there are some, else the intervals of `population`.
         """
-        return self._differs(_LEVEL)
+        return self._differs(_ALPHA)
 
-    def _differs(self, level: float) -> bool | None:
+    def _differs(self, alpha: float) -> bool | None:
         return any_difference(
-            self.pvalue, self.population, self.population_interval, level, self.health
+            self.pvalue, self.population, self.population_interval, alpha, self.health
         )
 
     @property
     def resolution(self) -> float:
-        """The usual standard error of a squared distance between populations, 0 if unknown."""
+        """The median standard error of a squared distance between populations, 0 if unknown."""
         if self.health is None or not self.calibrated:
             return 0.0
         return float(np.median(self.health.error[np.triu_indices(len(self.sites), 1)]))
@@ -100,12 +104,13 @@ class ClusteredMatrix:
         noise: float = 0.05,
         seed: int = 0,
     ) -> float:
-        """Return how stable the clusters are: the mean adjusted Rand index with other samples.
+        """Return how stable the clusters are: their mean adjusted Rand index with the clusters of
+        `draws` resampled matrices.
 
-        Where populations are known, and with the affinity "kernel", rows of each site are drawn
-        again from its summary. Where a summary may not be kept, or is of labelled rows, distances
-        vary as their intervals say. Else they are multiplied by random errors of size `noise`; see
-        `fedwad.clusters.stability`.
+        With affinity "kernel", and if distances between populations are known, rows of each site
+        are drawn again from its summary. If a site does not allow its summary to be kept, or its
+        rows are labelled, distances are drawn from their intervals instead. In all other cases
+        distances are multiplied by random errors of size `noise`; see `fedwad.clusters.stability`.
         """
         clusters.check_noise(noise)
         distances = self._distances(affinity)
@@ -113,10 +118,10 @@ class ClusteredMatrix:
             summaries = kept_summaries(self.kept, self.sites)
             count = check_integer(draws, "draws")
             if summaries is None:
-                others = resample_by_intervals(distances, self.population_interval, count, seed)
+                resampled = resample_by_intervals(distances, self.population_interval, count, seed)
             else:
-                others = resample_rows(summaries, distances, count, seed)
+                resampled = resample_rows(summaries, distances, count, seed)
             return clusters.agreement(
-                distances, others, k, affinity, n_neighbors, seed, self.resolution
+                distances, resampled, k, affinity, n_neighbors, seed, self.resolution
             )
         return clusters.stability(distances, k, affinity, n_neighbors, draws, noise, seed)

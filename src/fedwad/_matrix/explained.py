@@ -22,7 +22,7 @@ __all__ = ["ExplainedMatrix"]
 
 
 class ExplainedMatrix:
-    """The part of a MatrixResult that explains its distances; it has the fields below."""
+    """The part of a MatrixResult that explains its distances; the result has the fields below."""
 
     sites: tuple[str, ...]
     value: Floats
@@ -36,13 +36,13 @@ class ExplainedMatrix:
     ) -> Any:
         """Return why two sites differ, as `fedwad.Explanation`.
 
-        With one site, a mapping from each other site to the explanation of the two; without any, a
-        mapping from each pair of sites.
+        With one site, return a dictionary from the name of each other site to the explanation of
+        the two. Without any, return one from each pair of names.
 
         Parameters
         ----------
         a, b : names of sites
-        names : names of the columns, where the sites' data have none
+        names : names of the columns, if the sites' data have none
         """
         evidence = require_evidence(self.evidence, self.p)
         indices = [self._index(one) for one in (a, b) if one is not None]
@@ -59,15 +59,15 @@ class ExplainedMatrix:
     def explain_clusters(
         self, labels: Sequence[int] | NDArray[np.int64], *, names: Sequence[str] | None = None
     ) -> dict[int, Explanation]:
-        """Return what separates each cluster from the rest, by its label.
+        """Return what separates each cluster from the other sites, by the label of the cluster.
 
-        A column's part is its mean over pairs of a site inside and one outside, less its mean over
-        pairs inside.
+        The part of a column is its mean part over pairs of a site inside the cluster and one
+        outside, less its mean part over pairs of sites inside.
 
         Parameters
         ----------
-        labels : one for each site, such as `m.cluster(3)`
-        names : names of the columns, where the sites' data have none
+        labels : the cluster of each site, such as `m.cluster(3)`
+        names : names of the columns, if the sites' data have none
         """
         evidence = require_evidence(self.evidence, self.p)
         return explain_clusters(evidence, self.sites, labels, self._pair_distance, names)
@@ -87,7 +87,7 @@ class ExplainedMatrix:
         population, low = float(self.population[i, j]), float(self.population_interval[0][i, j])
         if np.isnan(population):
             return PairDistance(value)
-        return PairDistance(value, population, low > 0, low)
+        return PairDistance(value, population, differs=low > 0, population_lower=low)
 
     def _index(self, name: str) -> int:
         if not isinstance(name, str) or name not in self.sites:

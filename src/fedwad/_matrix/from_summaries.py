@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 
 from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, all_pairs, step_counter
@@ -16,94 +19,118 @@ from fedwad.federation import (
 from fedwad.methods import Summary
 from fedwad.ot import (
     Floats,
+    LabelledSummary,
     are_identical,
+    count_synthetic_transports,
     lower_bounds,
     synthetic_distances,
-    synthetic_transports,
     upper_bounds,
 )
+from fedwad.ot import Summary as CellSummary
 from fedwad.privacy import DP, denoise, privacy_noise_effect, sampling_noise
 
 __all__ = ["estimate_from_releases", "estimate_from_summaries"]
+
+R = TypeVar("R", SummaryReply, PrivateReply)
 
 
 def estimate_from_summaries(
     metered: MeteredFederation, task: MatrixTask, method: Summary
 ) -> MatrixEstimates:
-    """Ask each site for one summary; estimate all distances from those."""
-    task.report(Progress("asking sites", 0, len(task.names)))
+    """Ask each site for one summary; estimate all distances from the summaries."""
     request = SummaryRequest(
         method.cells, method.covariance_type, task.p, task.seed, task.class_statistics
     )
-    replies = metered.ask(
-        dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
-    )
-    task.report(Progress("asking sites", len(task.names), len(task.names)))
+    replies = _ask_sites(metered, task, request, SummaryReply)
     dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
     replies = metered.keep_majority(replies, dimensions)
-    sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
-    pairs = all_pairs(len(sites))
+    pairs = all_pairs(len(summaries))
     upper = upper_bounds(
         summaries, task.p, task.n_jobs, step_counter("bounding distances", len(pairs), task)
     )
     lower = lower_bounds(summaries, task.p, task.n_jobs)
-    equal = [pair for pair in pairs if are_identical(summaries[pair[0]], summaries[pair[1]])]
-    excluded = set(equal)
-    different = [pair for pair in pairs if pair not in excluded]
+    # Two summaries that are equal in every bit have the lower bound as their estimate.
     value = lower.copy()
-    columns = dict.fromkeys(equal, np.zeros(summaries[0].dimension))
-    total = synthetic_transports([summary.count for summary in summaries], different, task.seed)
+    equal = {(i, j) for i, j in pairs if are_identical(summaries[i], summaries[j])}
+    contributions = dict.fromkeys(sorted(equal), np.zeros(summaries[0].dimension))
+    different = [pair for pair in pairs if pair not in equal]
     if different:
-        count = step_counter("estimating distances", total, task)
-        keys = [client_seed(name) for name in sites]
-        synthetic = synthetic_distances(
-            summaries, different, task.p, task.seed, keys, task.n_jobs, count, columns=columns
-        )
-        rows, cols = np.array(different).T
-        value[rows, cols] = value[cols, rows] = synthetic[rows, cols]
-    types = tuple(summary.covariance_type for summary in summaries)
-    found = [reply.calibration for reply in replies.values()]
+        synthetic = _synthetic_distances(tuple(replies), summaries, different, task, contributions)
+        i, j = np.array(different).T
+        value[i, j] = value[j, i] = synthetic[i, j]
     return MatrixEstimates(
-        sites, value, lower, upper, summaries, types, calibrations=found, columns=columns
+        sites=tuple(replies),
+        value=value,
+        lower=lower,
+        upper=upper,
+        summaries=summaries,
+        covariance_types=tuple(summary.covariance_type for summary in summaries),
+        calibrations=[reply.calibration for reply in replies.values()],
+        contributions=contributions,
     )
 
 
 def estimate_from_releases(
     metered: MeteredFederation, task: MatrixTask, guarantee: DP
 ) -> MatrixEstimates:
-    """Ask each site for one noisy release; estimate all distances from those."""
-    task.report(Progress("asking sites", 0, len(task.names)))
-    replies = metered.ask(
-        dict.fromkeys(task.names, PrivateRequest.of(guarantee)),
-        PrivateReply,
-        allow_failures=True,
-        at_least=2,
-    )
-    task.report(Progress("asking sites", len(task.names), len(task.names)))
-    replies = metered.keep_majority(
-        replies, {name: len(reply.mean) for name, reply in replies.items()}
-    )
+    """Ask each site for one noisy release; estimate all distances from the releases.
+
+    `lower` and `upper` are a range in which a distance is likely to lie; they are not certified.
+    """
+    replies = _ask_sites(metered, task, PrivateRequest.of(guarantee), PrivateReply)
+    replies = metered.keep_majority(replies, {name: len(reply.mean) for name, reply in replies.items()})
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
-    pairs = all_pairs(len(replies))
-    total = synthetic_transports([summary.count for summary in summaries], pairs, task.seed)
-    count = step_counter("estimating distances", total, task)
-    keys = [client_seed(name) for name in replies]
-    columns: dict[Pair, Floats] = {}
-    synthetic = synthetic_distances(
-        summaries, pairs, 2.0, task.seed, keys, task.n_jobs, count, columns=columns
+    contributions: dict[Pair, Floats] = {}
+    synthetic = _synthetic_distances(
+        tuple(replies), summaries, all_pairs(len(summaries)), task, contributions
     )
     value, lower, upper = privacy_noise_effect(denoised, task.seed).correct(synthetic)
-    types = tuple(summary.covariance_type for summary in summaries)
     return MatrixEstimates(
-        tuple(replies),
-        value,
-        lower,
-        upper,
+        sites=tuple(replies),
+        value=value,
+        lower=lower,
+        upper=upper,
+        summaries=summaries,
+        covariance_types=tuple(summary.covariance_type for summary in summaries),
+        contributions=contributions,
+        privacy_noise=[one.feature_noise for one in denoised],
+        sampling_noise=sampling_noise(denoised, task.seed),
+    )
+
+
+def _ask_sites(
+    metered: MeteredFederation,
+    task: MatrixTask,
+    request: SummaryRequest | PrivateRequest,
+    expected: type[R],
+) -> dict[str, R]:
+    """Send the request to all sites; return the replies of those that answer, at least two."""
+    task.report(Progress("asking sites", 0, len(task.names)))
+    replies = metered.ask(
+        dict.fromkeys(task.names, request), expected, allow_failures=True, at_least=2
+    )
+    task.report(Progress("asking sites", len(task.names), len(task.names)))
+    return replies
+
+
+def _synthetic_distances(
+    sites: Sequence[str],
+    summaries: Sequence[CellSummary | LabelledSummary],
+    pairs: Sequence[Pair],
+    task: MatrixTask,
+    contributions: dict[Pair, Floats],
+) -> Floats:
+    """Return the estimates of these pairs, (N, N); add what features contribute to each."""
+    total = count_synthetic_transports([one.count for one in summaries], pairs, task.seed)
+    return synthetic_distances(
         summaries,
-        types,
-        columns=columns,
-        noises=[one.feature_noise for one in denoised],
-        chance=sampling_noise(denoised, task.seed),
+        pairs,
+        task.p,
+        task.seed,
+        keys=[client_seed(name) for name in sites],
+        n_jobs=task.n_jobs,
+        on_pair=step_counter("estimating distances", total, task),
+        columns=contributions,
     )

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedwad._matrix.odd import mean_error, odd_pvalues
+from fedwad._matrix.odd import mean_weights, odd_pvalues, weighted_sum_error
 from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Floats
 
-__all__ = ["Eccentricity", "Health", "Heterogeneity"]
+__all__ = ["Eccentricity", "Health", "Heterogeneity", "require_health"]
 
-_SIGNIFICANCE = 0.05  # sites with p-values up to this one are odd ones out
+_ALPHA = 0.05  # sites with p-values up to this are odd ones out
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Eccentricity:
     def odd(self) -> tuple[str, ...]:
         """Sites that lie apart by more than chance at the 5% level, the farthest first."""
         farthest_first = np.argsort(-self.value, kind="stable")
-        return tuple(self.sites[i] for i in farthest_first if self.pvalue[i] <= _SIGNIFICANCE)
+        return tuple(self.sites[i] for i in farthest_first if self.pvalue[i] <= _ALPHA)
 
     def __repr__(self) -> str:
         if self.odd:
@@ -91,8 +91,8 @@ class Eccentricity:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists."""
-        tables = {name: getattr(self, name) for name in ("value", "error", "fraction", "pvalue")}
-        content: dict[str, Any] = {name: table.tolist() for name, table in tables.items()}
+        arrays = ("value", "error", "fraction", "pvalue")
+        content: dict[str, Any] = {name: getattr(self, name).tolist() for name in arrays}
         return content | {"sites": list(self.sites), "odd": list(self.odd)}
 
 
@@ -116,16 +116,16 @@ class Health:
     def heterogeneity(self) -> Heterogeneity:
         """Return the mean of the squared distances over all pairs of sites."""
         value = float(self.square[self._pairs].mean())
-        count = len(self.square)
-        weights = (1 - np.eye(count)) / (count * (count - 1))
-        return Heterogeneity(value, mean_error(weights, self.error), value / 2 / self._total)
+        error = weighted_sum_error(mean_weights(len(self.square)), self.error)
+        return Heterogeneity(value, error, value / 2 / self._total_variance)
 
     def eccentricity(
         self, sites: tuple[str, ...], moments: Sequence[ColumnMoments] | None = None
     ) -> Eccentricity:
         """Return the mean squared distance of each site from the others.
 
-        `moments` has the moments of the features at each site, for the p-values.
+        `moments` has the moments of the features at each site; without them, the p-values are of
+        distances alone.
         """
         count = len(sites)
         value = self.square.sum(axis=1) / (count - 1)
@@ -134,18 +134,19 @@ class Health:
             weights = np.zeros((count, count))
             weights[site] = weights[:, site] = 0.5 / (count - 1)
             weights[site, site] = 0.0
-            errors.append(mean_error(weights, self.error))
+            errors.append(weighted_sum_error(weights, self.error))
         pvalue = odd_pvalues(self.square, self.error, moments)
-        fraction = np.asarray(value / 2 / self._total)
+        fraction = np.asarray(value / 2 / self._total_variance)
         return Eccentricity(sites, np.asarray(value), np.array(errors), fraction, pvalue)
 
     @property
     def _pairs(self) -> tuple[Any, ...]:
+        """Indices of the entries (i, j) with i < j."""
         return np.triu_indices(len(self.square), 1)
 
     @property
-    def _total(self) -> float:
-        """Total variance: the mean variance within sites plus the variance between sites."""
+    def _total_variance(self) -> float:
+        """The mean variance within sites plus the variance between sites; 1 if both are zero."""
         between = max(float(self.square[self._pairs].mean()) / 2, 0.0)
         return float(self.variance.mean()) + between or 1.0
 

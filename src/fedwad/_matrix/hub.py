@@ -30,15 +30,15 @@ from fedwad.ot import (
 __all__ = ["estimate_by_hub"]
 
 # The within-cell factor of all pairs is fitted to synthetic samples of a few pairs of a few sites.
-_FACTOR_SITES, _FACTOR_PAIRS = 5, 6
+_MAX_FACTOR_SITES, _MAX_FACTOR_PAIRS = 5, 6
 _PAIRS_FOR_ONE_DRAW = 500  # with so many pairs, synthetic_distances draws once
-_HUB_FULL_UP_TO = 64  # features; beyond, "auto" asks most sites for the diagonal only
+_MAX_FULL_FEATURES = 64  # with more features, "auto" asks most sites for the diagonal only
 _MAX_PAIRS_FOR_OPTIMAL_COUPLING = 1000
 
 
 def estimate_by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixEstimates:
-    """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then ask for
-    the final summaries."""
+    """Shape one support z by rounds z_s <- mean over sites c of the cell means x_s^c, then ask all
+    sites for the summaries of their final cells."""
     replies = ask_moments(metered, task)
     support = draw_support(list(replies.values()), method.support, np.random.default_rng(task.seed))
     shaped = shape_support(
@@ -58,40 +58,45 @@ def estimate_by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -
         )
         for name, covariance_type in types.items()
     }
-    final = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
+    final_replies = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
     task.report(Progress("rounds", method.rounds, method.rounds))
-    return _estimates(final, support, types, task, shaped.history)
+    return _estimates(final_replies, support, types, task, shaped.history)
 
 
 def _final_covariance_types(
     names: Sequence[str], seed: int, method: Hub, dimension: int
 ) -> dict[str, CovarianceType]:
-    """Return the covariance type to ask of each site.
+    """Return the covariance type to ask each site for.
 
     With many features, only a few sites send more than the diagonal; the within-cell factor is
-    fitted to theirs.
+    fitted to their covariances.
     """
-    if method.covariance_type != "auto" or dimension <= _HUB_FULL_UP_TO:
+    if method.covariance_type != "auto" or dimension <= _MAX_FULL_FEATURES:
         return dict.fromkeys(names, method.covariance_type)
     order = np.random.default_rng(seed).permutation(len(names))
-    chosen = set(order[:_FACTOR_SITES].tolist())
+    chosen = set(order[:_MAX_FACTOR_SITES].tolist())
     return {name: "lowrank" if index in chosen else "diag" for index, name in enumerate(names)}
 
 
 def _estimates(
-    final: dict[str, SummaryReply],
+    replies: dict[str, SummaryReply],
     support: Measure,
-    types: dict[str, CovarianceType],
+    requested_types: dict[str, CovarianceType],
     task: MatrixTask,
     history: tuple[MatrixRound, ...],
 ) -> MatrixEstimates:
-    """Return bounds and estimates for all pairs from the final summaries."""
-    summaries = [reply.summary for reply in final.values()]
-    means = [cell_means(reply, support) for reply in final.values()]
-    between = _mean_distances(summaries, means, support.weights, task.n_jobs)
+    """Return bounds and estimates for all pairs from the final summaries.
+
+    The upper bound is hypot(between, within): `between` is the distance between the cell means of
+    two sites, and `within` that of the independent coupling inside their cells. The estimate takes
+    only a part of within^2, the within-cell factor.
+    """
+    summaries = [reply.summary for reply in replies.values()]
+    means = [cell_means(reply, support) for reply in replies.values()]
+    between = _distances_between_means(summaries, means, support.weights, task.n_jobs)
     within_std = np.array([summary.within_std for summary in summaries])
     within = np.hypot(within_std[:, None], within_std[None, :])
-    factor_sites = [index for index, name in enumerate(final) if types[name] != "diag"]
+    factor_sites = [k for k, name in enumerate(replies) if requested_types[name] != "diag"]
     factor_sites = factor_sites or list(range(len(summaries)))
     factor = _within_factor(summaries, factor_sites, between, within, task)
     value = np.hypot(between, math.sqrt(factor) * within)
@@ -100,21 +105,20 @@ def _estimates(
         value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
-    sent_types = tuple(summary.covariance_type for summary in summaries)
     return MatrixEstimates(
-        tuple(final),
-        value,
-        lower,
-        upper,
-        summaries,
-        sent_types,
-        history,
-        calibrations=[reply.calibration for reply in final.values()],
-        columns=_columns(summaries, means, support.weights, factor, value),
+        sites=tuple(replies),
+        value=value,
+        lower=lower,
+        upper=upper,
+        summaries=summaries,
+        covariance_types=tuple(summary.covariance_type for summary in summaries),
+        history=history,
+        calibrations=[reply.calibration for reply in replies.values()],
+        contributions=_contributions(summaries, means, support.weights, factor, value),
     )
 
 
-def _columns(
+def _contributions(
     summaries: Sequence[Summary | LabelledSummary],
     means: Sequence[Floats],
     weights: Floats,
@@ -123,18 +127,18 @@ def _columns(
 ) -> dict[Pair, Floats]:
     """Return each feature's contribution to the squared distance of each pair.
 
-    It is that of the cell means, coupled point by point of the support, plus the within-cell
-    variances times the common factor.
+    It is the squared difference of the cell means, coupled point by point of the support, plus the
+    within-cell variances times the within-cell factor. Contributions are scaled to sum to value^2.
     """
     within_costs = []
-    for one in summaries:
-        assert isinstance(one, Summary)  # noqa: S101
-        within = np.diag(one.within) if one.within.ndim == 2 else one.within
-        within_costs.append(factor * np.broadcast_to(within, one.dimension))
+    for summary in summaries:
+        assert isinstance(summary, Summary)  # noqa: S101
+        within = np.diag(summary.within) if summary.within.ndim == 2 else summary.within
+        within_costs.append(factor * np.broadcast_to(within, summary.dimension))
     contributions = {}
     for i, j in all_pairs(len(summaries)):
-        square = weights @ (means[i] - means[j]) ** 2 + within_costs[i] + within_costs[j]
-        contributions[i, j] = square * (value[i, j] ** 2 / (float(square.sum()) or 1.0))
+        squares = weights @ (means[i] - means[j]) ** 2 + within_costs[i] + within_costs[j]
+        contributions[i, j] = squares * (value[i, j] ** 2 / (float(squares.sum()) or 1.0))
     return contributions
 
 
@@ -144,7 +148,7 @@ def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:
     return [(i, j) for i, j in all_pairs(len(summaries)) if contents[i] == contents[j]]
 
 
-def _mean_distances(
+def _distances_between_means(
     summaries: Sequence[Summary | LabelledSummary],
     means: Sequence[Floats],
     weights: Floats,
@@ -153,11 +157,11 @@ def _mean_distances(
     """Return distances between the cell means of all pairs.
 
     Cells of the same point of the support are coupled. Unless there are many pairs, the optimal
-    coupling is computed too, which is a little better.
+    coupling is computed too, which gives slightly smaller distances.
     """
     flat = np.array([(np.sqrt(weights)[:, None] * one).ravel() for one in means])
     flat -= flat[0].copy()
-    unit = float(np.abs(flat).max()) or 1.0  # squares do not underflow in this unit
+    unit = float(np.abs(flat).max()) or 1.0  # in this unit, squares do not underflow
     flat /= unit
     between = unit * np.sqrt(ground_cost(flat, flat))
     pairs = all_pairs(len(summaries))
@@ -179,17 +183,17 @@ def _within_factor(
     within: Floats,
     task: MatrixTask,
 ) -> float:
-    """Return the factor in [0, 1] by which the within-cell cost of the independent coupling is
-    multiplied in estimates.
+    """Return the within-cell factor: the part, from 0 to 1, of the within-cell cost of the
+    independent coupling that an estimate takes.
 
-    It is the same for all pairs, and fitted to synthetic samples of these `sites`.
+    It is the same for all pairs. It is fitted to synthetic samples of some pairs of these `sites`.
     """
     pairs = [(i, j) for i in sites for j in sites if i < j and within[i, j] > 0]
     pairs = [(i, j) for i, j in pairs if not are_identical(summaries[i], summaries[j])]
     if not pairs:
         return 1.0
     rng = np.random.default_rng(task.seed)
-    chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_FACTOR_PAIRS]]
+    chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_MAX_FACTOR_PAIRS]]
     synthetic = synthetic_distances(
         summaries, chosen, 2.0, task.seed, n_jobs=task.n_jobs, total_pairs=_PAIRS_FOR_ONE_DRAW
     )

@@ -1,11 +1,11 @@
-"""Whether the means or the spreads of one site lie further from those of the rest than expected.
+"""Whether the means or the spreads of one site lie further from those of the others than expected.
 
-A site is a point: its means, feature by feature, or its standard deviations. Squared distances of
-such points are the parts of a squared Wasserstein distance that have the least sampling noise. A
-site's squared distance from the centre of the n others, divided by its expectation for one more
-site of the same kind, is about F(k, k (n - 1)) distributed, where k is the effective number of
-directions in which sites vary. The expectation is the variance between the others. That contains
-sampling noise, which is adjusted to the number of rows of the site.
+A site is a point: the means of its features, or their standard deviations, which are its spreads.
+Squared distances of such points are the parts of a squared Wasserstein distance that have the least
+sampling noise. A site's squared distance from the centre of the n others, divided by its
+expectation for one more site of the same kind, has about the distribution F(k, k (n - 1)), where k
+is the effective number of directions in which sites vary. The expectation is the variance between
+the others, in which sampling noise is replaced by that of a site with as many rows as this one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from fedwad.ot import ColumnMoments, Floats
 
 __all__ = ["moment_pvalues"]
 
-_MOST_DIRECTIONS = 200.0
-_ROUNDING = 1e-18  # squared relative differences of constants
+_MAX_DIRECTIONS = 200.0
+_ROUNDING = 1e-18  # squared relative differences up to this are rounding
 
 
 def moment_pvalues(moments: Sequence[ColumnMoments]) -> Floats:
-    """P-values of the hypothesis that a site is of the same kind as the rest, for three or more
-    sites.
+    """Return p-values of the hypothesis that a site is of the same kind as the others, for three or
+    more sites.
 
-    They are adjusted for the two tests, of means and of spreads, not for the number of sites.
+    They are adjusted for two tests, of means and of spreads, but not for the number of sites.
 
     Examples
     --------
@@ -48,40 +48,44 @@ def moment_pvalues(moments: Sequence[ColumnMoments]) -> Floats:
     return np.asarray(np.minimum(2 * pvalues, 1.0))
 
 
-def _pvalues(points: Floats, errors: Floats, rows: Floats) -> Floats:
-    """P-values from one point (d,) of each site and its summed squared standard errors."""
+def _pvalues(points: Floats, squared_errors: Floats, rows: Floats) -> Floats:
+    """Return the p-value of each site.
+
+    `points` (N, d) has one point for each site, `squared_errors` (N,) the squared standard errors
+    of its coordinates, summed, and `rows` (N,) the number of rows of each site.
+    """
     unit = float(np.abs(points).max())
     if not unit > 0:
         return np.ones(len(points))
     points = points / unit
     points = points - points.mean(axis=0)
-    noise = np.maximum(errors / unit**2, _ROUNDING) * rows  # of one row
-    return np.array([_pvalue(points, noise, rows, site) for site in range(len(points))])
+    row_noise = np.maximum(squared_errors / unit**2, _ROUNDING) * rows  # noise of a single row
+    return np.array([_pvalue(points, row_noise, rows, site) for site in range(len(points))])
 
 
-def _pvalue(points: Floats, noise: Floats, rows: Floats, site: int) -> float:
+def _pvalue(points: Floats, row_noise: Floats, rows: Floats, site: int) -> float:
     from scipy.special import fdtrc
 
     rest = np.arange(len(points)) != site
     n = len(points) - 1
     others = points[rest]
     centre = others.mean(axis=0)
-    spread = float(((others - centre) ** 2).sum()) / (n - 1)
-    other_noise = float((noise[rest] / rows[rest]).mean())
-    # A small site may not show how heavy its tails are, so the others' noise counts if larger.
-    own_noise = max(float(noise[site]), float(noise[rest].mean())) / rows[site]
-    expected = max(spread - other_noise, 0.0) + own_noise + max(spread, other_noise) / n
+    variance = float(((others - centre) ** 2).sum()) / (n - 1)
+    other_noise = float((row_noise[rest] / rows[rest]).mean())
+    # A small site may not show how heavy its tails are, so the others' row noise counts if larger.
+    own_noise = max(float(row_noise[site]), float(row_noise[rest].mean())) / rows[site]
+    expected = max(variance - other_noise, 0.0) + own_noise + max(variance, other_noise) / n
     ratio = float(((points[site] - centre) ** 2).sum()) / expected
     k = _directions(others - centre)
     return float(fdtrc(k, k * (n - 1), ratio))
 
 
 def _directions(deviations: Floats) -> float:
-    """Effective number of directions in which sites with these deviations vary.
+    """Return the effective number of directions in which sites with these deviations vary.
 
     Few sites show few directions, so the participation ratio of their Gram matrix is too small. The
-    unbiased estimate of its denominator (Bai and Saranadasa) varies much for few sites. A
-    geometric mean of both keeps the level; the more sites, the less there is to correct.
+    ratio with an unbiased denominator (Bai and Saranadasa) varies much for few sites. A weighted
+    geometric mean of both keeps the level of the test; with more sites it is closer to the first.
     """
     n = len(deviations)
     gram = deviations @ deviations.T / (n - 1)
@@ -92,6 +96,6 @@ def _directions(deviations: Floats) -> float:
     if n < 3:
         return participation
     unbiased = (n - 1) ** 2 / ((n - 2) * (n + 1)) * (squares - trace**2 / (n - 1))
-    corrected = trace**2 / max(unbiased, trace**2 / _MOST_DIRECTIONS)
-    correction = np.clip(corrected / participation, 1.0, _MOST_DIRECTIONS)
+    corrected = trace**2 / max(unbiased, trace**2 / _MAX_DIRECTIONS)
+    correction = np.clip(corrected / participation, 1.0, _MAX_DIRECTIONS)
     return float(participation * correction ** min(0.4, 2 / n))

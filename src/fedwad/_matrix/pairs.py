@@ -12,7 +12,7 @@ import numpy as np
 from fedwad._distance.rounds import FedWaDLoop
 from fedwad._distance.run import draw_support, estimate_from_cells
 from fedwad._matrix.saved import MatrixRound
-from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress, all_pairs, ask_moments
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, all_pairs, ask_moments
 from fedwad._words import to_printable
 from fedwad.errors import FederationError
 from fedwad.federation import (
@@ -35,16 +35,16 @@ __all__ = ["estimate_by_pairs"]
 
 R = TypeVar("R", TransportReply, SummaryReply)
 NamedPair = tuple[str, str]
+PairSide = tuple[NamedPair, int]  # a pair, and which of its two sites is meant, 0 or 1
 Loops = dict[NamedPair, FedWaDLoop]
-Cells = dict[tuple[NamedPair, int], SummaryReply]
 
 
 def estimate_by_pairs(
     metered: MeteredFederation, task: MatrixTask, method: Pairs
 ) -> MatrixEstimates:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
-    replies = ask_moments(metered, task)
-    names, loops = tuple(replies), _start_loops(replies, task, method)
+    moments = ask_moments(metered, task)
+    names, loops = tuple(moments), _start_loops(moments, task, method)
     history = []
     for number in range(1, method.rounds + 1):
         task.report(Progress("rounds", number - 1, method.rounds))
@@ -54,20 +54,25 @@ def estimate_by_pairs(
     task.report(Progress("rounds", method.rounds, method.rounds))
     final_requests = {
         pair: CellsRequest(
-            loop.run, loop.support, 2.0, method.covariance_type, task.class_statistics, True
+            loop.run,
+            loop.support,
+            2.0,
+            method.covariance_type,
+            task.class_statistics,
+            calibration=True,
         )
         for pair, loop in loops.items()
     }
-    cells, names = _ask_pairs(metered, names, final_requests, SummaryReply)
+    final_replies, names = _ask_pairs(metered, names, final_requests, SummaryReply)
     pairs = [pair for pair in loops if set(pair) <= set(names)]
-    return _estimates(cells, pairs, names, task, tuple(history))
+    return _estimates(final_replies, pairs, names, task, tuple(history))
 
 
-def _start_loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> Loops:
-    names, loops = tuple(replies), {}
+def _start_loops(moments: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> Loops:
+    names, loops = tuple(moments), {}
     for i, j in all_pairs(len(names)):
         rng = np.random.default_rng([task.seed, i, j])
-        start = draw_support([replies[names[i]], replies[names[j]]], method.support, rng)
+        start = draw_support([moments[names[i]], moments[names[j]]], method.support, rng)
         loops[names[i], names[j]] = FedWaDLoop(
             start, rng=rng, class_statistics=task.class_statistics
         )
@@ -77,7 +82,8 @@ def _start_loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs
 def _advance_loops(
     metered: MeteredFederation, names: tuple[str, ...], loops: Loops
 ) -> tuple[tuple[str, ...], Loops, float]:
-    """Move all supports by one round; return the remaining sites and pairs, and the mean shift."""
+    """Move all supports by one round; return the remaining sites, their loops, and the root mean
+    square shift of the supports."""
     before = {pair: loop.support for pair, loop in loops.items()}
     requests = {pair: loop.request() for pair, loop in loops.items()}
     replies, names = _ask_pairs(metered, names, requests, TransportReply)
@@ -90,35 +96,42 @@ def _advance_loops(
 
 
 def _estimates(
-    cells: Cells,
+    replies: Mapping[PairSide, SummaryReply],
     pairs: list[NamedPair],
     names: tuple[str, ...],
     task: MatrixTask,
     history: tuple[MatrixRound, ...],
 ) -> MatrixEstimates:
+    """Return bounds and estimates for all pairs from the final replies."""
     tables = np.zeros((4, len(names), len(names)))
     summaries: list[Summary | LabelledSummary] = []
     first_replies: dict[str, SummaryReply] = {}
     types: dict[str, str] = {}
-    columns: dict[tuple[int, int], Floats] = {}
+    contributions: dict[Pair, Floats] = {}
     for done, pair in enumerate(pairs, 1):
-        mu, nu = cells[pair, 0], cells[pair, 1]
-        found, paper_value = estimate_from_cells(mu, nu, 2.0, task.seed, len(pairs))
+        mu, nu = replies[pair, 0], replies[pair, 1]
+        own, paper_value = estimate_from_cells(mu, nu, 2.0, task.seed, len(pairs))
         i, j = names.index(pair[0]), names.index(pair[1])
-        tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper_value
-        if found.columns is not None:
-            columns[i, j] = found.columns
+        tables[:, i, j] = tables[:, j, i] = own.value, own.lower, own.upper, paper_value
+        if own.columns is not None:
+            contributions[i, j] = own.columns
         summaries += [mu.summary, nu.summary]
         first_replies = {pair[0]: mu, pair[1]: nu} | first_replies
         types |= {pair[0]: mu.summary.covariance_type, pair[1]: nu.summary.covariance_type}
         task.report(Progress("estimating distances", done, len(pairs)))
     value, lower, upper, fedwad = tables
-    sent = tuple(types[name] for name in names)
     site_replies = [first_replies[name] for name in names]
-    summaries = [reply.summary for reply in site_replies] + summaries
-    calibrations = [reply.calibration for reply in site_replies]
     return MatrixEstimates(
-        names, value, lower, upper, summaries, sent, history, fedwad, calibrations, columns
+        sites=names,
+        value=value,
+        lower=lower,
+        upper=upper,
+        summaries=[reply.summary for reply in site_replies] + summaries,
+        covariance_types=tuple(types[name] for name in names),
+        history=history,
+        fedwad=fedwad,
+        calibrations=[reply.calibration for reply in site_replies],
+        contributions=contributions,
     )
 
 
@@ -127,26 +140,28 @@ def _ask_pairs(
     names: tuple[str, ...],
     requests: Mapping[NamedPair, Any],
     expected: type[R],
-) -> tuple[dict[tuple[NamedPair, int], R], tuple[str, ...]]:
+) -> tuple[dict[PairSide, R], tuple[str, ...]]:
     """Ask both sites of each pair, with all requests to a site in one message, or in a few.
 
     Return the replies by pair and side, and the sites that answered. A site that refuses one of
     its requests counts as failed.
     """
     pairs_by_site = {name: [pair for pair in requests if name in pair] for name in names}
-    replies = _ask_in_bundles(metered, pairs_by_site, requests)
-    found: dict[tuple[NamedPair, int], R] = {}
+    answers_by_site = _ask_in_bundles(metered, pairs_by_site, requests)
+    replies: dict[PairSide, R] = {}
     remaining = []
-    for name, came in replies.items():
-        expected_ones = [reply for reply in came if isinstance(reply, expected)]
-        if len(expected_ones) < len(came):
-            _record_failure(metered, name, came, expected)
+    for name, answers in answers_by_site.items():
+        valid = [answer for answer in answers if isinstance(answer, expected)]
+        if len(valid) < len(answers):
+            _record_failure(metered, name, answers, expected)
             continue
         remaining.append(name)
-        for pair, reply in zip(pairs_by_site[name], expected_ones, strict=True):
-            found[pair, pair.index(name)] = reply
-    _check_enough(metered, remaining)
-    return found, tuple(remaining)
+        for pair, reply in zip(pairs_by_site[name], valid, strict=True):
+            replies[pair, pair.index(name)] = reply
+    if len(remaining) < 2:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in metered.failed.items())
+        raise FederationError(f"Fewer than two sites are left: {reasons}")
+    return replies, tuple(remaining)
 
 
 def _ask_in_bundles(
@@ -154,10 +169,10 @@ def _ask_in_bundles(
     pairs_by_site: Mapping[str, Sequence[NamedPair]],
     requests: Mapping[NamedPair, Any],
 ) -> dict[str, list[Reply | Failure]]:
-    """Replies of the sites that answered all of their bundles of requests."""
-    came: dict[str, list[Reply | Failure]] = {name: [] for name in pairs_by_site}
+    """Return one answer to each request of the sites that answered all of their bundles."""
+    answers: dict[str, list[Reply | Failure]] = {name: [] for name in pairs_by_site}
     for start in range(0, max(map(len, pairs_by_site.values())), MAX_BUNDLE):
-        parts = {name: pairs_by_site[name][start : start + MAX_BUNDLE] for name in came}
+        parts = {name: pairs_by_site[name][start : start + MAX_BUNDLE] for name in answers}
         bundles = {
             name: Bundle(tuple(requests[pair] for pair in part))
             for name, part in parts.items()
@@ -168,22 +183,17 @@ def _ask_in_bundles(
         )
         for name in bundles:
             if name in replies:
-                came[name] += replies[name].replies
+                answers[name] += replies[name].replies
             else:
-                del came[name]
-    return came
-
-
-def _check_enough(metered: MeteredFederation, remaining: list[str]) -> None:
-    if len(remaining) < 2:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in metered.failed.items())
-        raise FederationError(f"Fewer than two sites are left: {reasons}")
+                del answers[name]
+    return answers
 
 
 def _record_failure(
-    metered: MeteredFederation, name: str, replies: Sequence[Any], expected: type[Any]
+    metered: MeteredFederation, name: str, answers: Sequence[Any], expected: type[Any]
 ) -> None:
-    failure = next(one for one in replies if not isinstance(one, expected))
+    """List the site in `failed` with its first unexpected answer; raise it if the request is wrong."""
+    failure = next(one for one in answers if not isinstance(one, expected))
     if not isinstance(failure, Failure):
         failure = Failure("invalid_reply", f"a {type(failure).__name__} came.")
     if failure.code == "input":
@@ -192,6 +202,7 @@ def _record_failure(
 
 
 def _support_shift(before: Measure, after: Measure) -> float:
+    """Return the root mean square shift of the points, or W2 if their number changed."""
     if before.points.shape != after.points.shape:
         return solve(before, after).distance
     return math.sqrt(float(after.weights @ ((after.points - before.points) ** 2).sum(axis=1)))

@@ -1,4 +1,7 @@
-"""Where a site belongs among the others: its neighbours, its cluster, or none."""
+"""Where a site belongs among the others: its neighbours, its cluster, or none.
+
+A site that belongs to no cluster of the others is a stranger.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 
 from fedwad._explain.explanation import Explanation
 from fedwad._matrix.odd import site_pvalues
+from fedwad._matrix.saved import TABLES
 from fedwad.errors import InputError
 from fedwad.federation import BlocksReply
 from fedwad.ot import Blocks, Floats, permutation_test
@@ -20,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Placement", "place"]
 
-_LEVEL = 0.05
-_MOST_CAUSES = 3
-_FEWEST_FOR_ODDNESS = 3  # members whose differences can be compared with
+_ALPHA = 0.05
+_MAX_CAUSES = 3  # columns that a sentence names
+_MIN_MEMBERS = 3  # of a cluster, for a test against their differences from each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +42,16 @@ class Placement:
     cluster : tuple of str
         The cluster of other sites whose populations are nearest on average.
     pvalue : float
-        Of the hypothesis that the site has the population of some member of the cluster: the
-        largest p-value against its members, so small only if it differs from all.
+        P-value of the hypothesis that the site has the population of some member of the cluster. It
+        is the largest p-value against a member, so it is small only if the site differs from all.
     oddness : float
-        P-value of the hypothesis that the site differs from the cluster no more than its members
-        differ from each other; nan for fewer than three members.
+        P-value of the hypothesis that the site differs from the members of the cluster no more than
+        these differ from each other; nan for fewer than three members.
     tested : bool
-        Whether `pvalue` is that of the permutation test; otherwise it is from the errors of
-        population distances.
+        Whether `pvalue` is that of permutation tests; otherwise it follows from the standard errors
+        of population distances.
     explanation : Explanation
-        What the site and its nearest neighbour differ by.
+        The columns by which the site and its nearest neighbour differ.
     """
 
     site: str
@@ -60,12 +64,12 @@ class Placement:
 
     @property
     def stranger(self) -> bool:
-        """Whether the site is unlike all others, at the 5% level.
+        """Whether the site belongs to no cluster of the others, at the 5% level.
 
-        It differs from every member of the nearest cluster, and by more than they differ from each
-        other if there are at least three.
+        A stranger differs from every member of the nearest cluster, and by more than the members
+        differ from each other if there are at least three.
         """
-        return self.pvalue <= _LEVEL and not self.oddness > _LEVEL
+        return self.pvalue <= _ALPHA and not self.oddness > _ALPHA
 
     @property
     def sentence(self) -> str:
@@ -73,10 +77,10 @@ class Placement:
         near, members = self.nearest[0], ", ".join(self.cluster)
         numbers = f"p = {self.pvalue:.2g}, nearest {near.site} at distance {near.value:.3g}"
         if self.stranger:
-            causes = self.explanation.causes[:_MOST_CAUSES]
+            causes = self.explanation.causes[:_MAX_CAUSES]
             where = f", mostly in {', '.join(causes)}" if causes else ""
             return f"{self.site} is unlike all of them{where} ({numbers})."
-        if self.pvalue <= _LEVEL:
+        if self.pvalue <= _ALPHA:
             return (
                 f"{self.site} differs from each of {members}, but no more than they differ from"
                 f" each other ({numbers})."
@@ -110,8 +114,8 @@ class Placement:
 def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) -> Placement:
     """Place one site of a matrix among the others.
 
-    `labels` are clusters of the other sites in their order; by default those that the matrix
-    without this site suggests.
+    `labels` has the cluster of each other site, in the order of the matrix; by default the clusters
+    that the matrix without this site suggests.
     """
     health = matrix.health
     if health is None:
@@ -121,17 +125,17 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
         )
     row = matrix.sites.index(name)
     others = [i for i in range(len(matrix)) if i != row]
-    groups = _suggest_clusters(matrix, others) if labels is None else list(labels)
-    if len(groups) != len(others):
-        raise InputError(f"{len(groups)} labels came for {len(others)} other sites; give one each.")
-    members = _nearest_group(health.square[row], others, groups)
+    labels = _suggest_clusters(matrix, others) if labels is None else list(labels)
+    if len(labels) != len(others):
+        raise InputError(f"{len(labels)} labels came for {len(others)} other sites; give one each.")
+    members = _nearest_cluster(health.square[row], others, labels)
     pvalue, tested = _largest_pvalue(matrix, row, members)
     oddness = float("nan")
-    if len(members) >= _FEWEST_FOR_ODDNESS:
+    if len(members) >= _MIN_MEMBERS:
         indices = [*members, row]
         submatrix, evidence = np.ix_(indices, indices), matrix.evidence
         moments = None if evidence is None else [evidence.moments[i] for i in indices]
-        # One site, not all, is new, so there is nothing to adjust for.
+        # Only this site is tested, so there is nothing to adjust for.
         pvalues = site_pvalues(health.square[submatrix], health.error[submatrix], moments)
         oddness = float(pvalues[-1])
     nearest = _neighbours(matrix, row)
@@ -147,7 +151,7 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
 
 
 def _neighbours(matrix: MatrixResult, row: int) -> tuple[Neighbour, ...]:
-    """The other sites, the nearest population first, with distances between populations."""
+    """Return the other sites, the nearest population first, with their population distances."""
     from fedwad._matrix.result import Neighbour
 
     assert matrix.health is not None  # noqa: S101
@@ -163,13 +167,13 @@ def _neighbours(matrix: MatrixResult, row: int) -> tuple[Neighbour, ...]:
 
 
 def _suggest_clusters(matrix: MatrixResult, others: list[int]) -> list[int]:
-    """Clusters that the matrix without the site suggests."""
+    """Return a label for each of these sites: the clusters that a matrix of them suggests."""
     if len(others) < 3:
         return [0] * len(others)
     submatrix = np.ix_(others, others)
     parts: dict[str, Any] = {
         name: None if (table := getattr(matrix, name)) is None else table[submatrix]
-        for name in ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
+        for name in TABLES
     }
     low, high = matrix.population_interval or (matrix.value, matrix.value)
     rest = replace(
@@ -181,30 +185,29 @@ def _suggest_clusters(matrix: MatrixResult, others: list[int]) -> list[int]:
     return [int(label) for label in rest.cluster(rest.suggest().k)]
 
 
-def _nearest_group(square: Floats, others: list[int], groups: list[int]) -> list[int]:
-    """Indices of the sites in the group with the smallest mean squared distance."""
-    found = {
-        label: [i for i, group in zip(others, groups, strict=True) if group == label]
-        for label in dict.fromkeys(groups)
-    }
-    return min(found.values(), key=lambda members: float(np.mean(square[members])))
+def _nearest_cluster(square: Floats, others: list[int], labels: Sequence[int]) -> list[int]:
+    """Return the indices of the members of the cluster with the smallest mean squared distance."""
+    clusters = [
+        [i for i, label in zip(others, labels, strict=True) if label == one]
+        for one in dict.fromkeys(labels)
+    ]
+    return min(clusters, key=lambda members: float(np.mean(square[members])))
 
 
 def _largest_pvalue(matrix: MatrixResult, row: int, members: list[int]) -> tuple[float, bool]:
-    """The largest p-value against the members, and whether it is of the permutation test."""
-    blocks = {i: _blocks(matrix, i) for i in (row, *members)}
-    known = [one for one in blocks.values() if one is not None]
-    if len(known) == len(blocks):
-        new, *rest = known
-        found = [permutation_test([new, one], seed=matrix.seed).pvalue for one in rest]
-        return max(found), True
+    """Return the largest p-value against a member, and whether permutation tests gave it."""
+    site = _kept_blocks(matrix, row)
+    blocks = [kept for i in members if (kept := _kept_blocks(matrix, i)) is not None]
+    if site is not None and len(blocks) == len(members):
+        tests = [permutation_test([site, member], seed=matrix.seed) for member in blocks]
+        return max(test.pvalue for test in tests), True
     assert matrix.health is not None  # noqa: S101
     square, error = matrix.health.square[row, members], matrix.health.error[row, members]
     scores = square / np.where(error > 0, error, np.inf)
     return max(1 - NormalDist().cdf(float(score)) for score in scores), False
 
 
-def _blocks(matrix: MatrixResult, index: int) -> Blocks | None:
+def _kept_blocks(matrix: MatrixResult, index: int) -> Blocks | None:
     for one in matrix.kept.get(matrix.sites[index], []):
         if isinstance(one.reply, BlocksReply):
             return one.reply.blocks

@@ -13,7 +13,7 @@ from fedwad.ot import Floats, Summary, SyntheticSample, solve
 
 __all__ = ["kept_summaries", "resample_by_intervals", "resample_rows"]
 
-_Z = NormalDist().inv_cdf(0.975)
+_Z = NormalDist().inv_cdf(0.975)  # half the width of a 95% interval in standard errors
 
 
 def kept_summaries(
@@ -22,53 +22,55 @@ def kept_summaries(
     """Return the summary of each site; None unless all sites allowed theirs to be kept."""
     summaries = []
     for name in sites:
-        replies = (one.reply for one in kept.get(name, ()))
-        sent = [reply.summary for reply in replies if isinstance(reply, SummaryReply)]
-        plain = [summary for summary in sent if isinstance(summary, Summary)]
-        if not plain:
+        for one in kept.get(name, ()):
+            if isinstance(one.reply, SummaryReply) and isinstance(one.reply.summary, Summary):
+                summaries.append(one.reply.summary)
+                break
+        else:
             return None
-        summaries.append(plain[0])
     return summaries
 
 
 @dataclass(frozen=True, eq=False)
 class _CellChanges:
-    """How cells of a site change if its rows are drawn again, R times.
+    """How the k cells of a site change if its rows are drawn again, R times.
 
     Attributes
     ----------
-    weights : changes of weights (R, k)
-    means : changes of means (R, k, d)
-    noise : expected squared length of those (k,)
+    weights : changes of the weights of cells (R, k)
+    means : changes of the means of cells (R, k, d)
+    mean_squares : expected squared lengths of the changes of means (k,)
     """
 
     weights: Floats
     means: Floats
-    noise: Floats
+    mean_squares: Floats
 
     @classmethod
     def of(cls, summary: Summary, draws: int, rng: np.random.Generator) -> _CellChanges:
+        """Draw the changes from the cells of a summary."""
         cells = summary.cells
         counts = np.maximum(summary.count * cells.weights, 1.0)
-        shares = cells.weights / cells.weights.sum()
-        weights = rng.multinomial(summary.count, shares, draws) / summary.count - shares
+        probabilities = cells.weights / cells.weights.sum()
+        drawn_counts = rng.multinomial(summary.count, probabilities, draws)
+        weights = drawn_counts / summary.count - probabilities
         synthetic = SyntheticSample.of(summary)
         means: Floats = np.zeros((draws, *cells.points.shape))
         for part in (synthetic.deviations, synthetic.factors):
             if part is not None:
-                noise = rng.standard_normal((draws, len(cells), len(part)))
-                means += noise @ part if part.ndim == 2 else noise * part
+                normals = rng.standard_normal((draws, len(cells), len(part)))
+                means += normals @ part if part.ndim == 2 else normals * part
         means /= np.sqrt(counts)[:, None]
-        return cls(weights, means, summary.variance / counts)
+        return cls(weights, means, mean_squares=summary.variance / counts)
 
 
 def resample_by_intervals(
     population: Floats, interval: tuple[Floats, Floats], draws: int, seed: int
 ) -> Iterator[Floats]:
-    """Yield distances between populations that vary as their intervals say.
+    """Yield distances between populations that vary with the standard errors of their intervals.
 
-    Half of the variance of a squared distance is due to either site, so the distances of one site
-    vary together.
+    Half of the variance of a squared distance is assigned to each of its two sites, so the
+    distances of one site vary together.
     """
     rng = np.random.default_rng(seed)
     count = len(population)
@@ -86,10 +88,11 @@ def resample_rows(
 ) -> Iterator[Floats]:
     """Yield distances between populations as other samples of the same sizes would show them.
 
-    Rows of each site are drawn again from its cells, which gives them other weights and means. All
-    distances of a site change with its rows. The transport between cells stays as it is, so a
-    squared distance changes by its potentials and by how far means have moved. The expectation of
-    the latter is subtracted.
+    Rows of each site are drawn again from its cells, which gives the cells other weights and means.
+    All distances of a site change with its rows. The transport plan between cells stays as it is:
+    a change of weights adds its product with the potentials to a squared distance, and changed
+    means alter the cost of the plan. The expectation of what is quadratic in the changes of means
+    is subtracted.
     """
     rng = np.random.default_rng(seed)
     changes = [_CellChanges.of(summary, draws, rng) for summary in summaries]
@@ -104,12 +107,12 @@ def resample_rows(
 def _square_changes(
     a: Summary, b: Summary, changes_a: _CellChanges, changes_b: _CellChanges
 ) -> Floats:
-    """Changes of a squared distance, (R,)."""
+    """Return the changes of the squared distance of two sites, (R,)."""
     plan = solve(a.cells, b.cells)
     gaps = plan.source.points[plan.rows] - plan.target.points[plan.cols]
     shifts = changes_a.means[:, plan.rows] - changes_b.means[:, plan.cols]
     squares = (shifts * (shifts + 2 * gaps)).sum(axis=2)
-    expected = changes_a.noise[plan.rows] + changes_b.noise[plan.cols]
+    expected = changes_a.mean_squares[plan.rows] + changes_b.mean_squares[plan.cols]
     return np.asarray(
         (squares - expected) @ plan.mass + changes_a.weights @ plan.f + changes_b.weights @ plan.g
     )

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
-_WIDEST = 20  # sites in a notebook's table
+_MAX_TABLE_SITES = 20  # with more sites, a notebook shows no table of distances
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """Another site, its estimated distance and the certified interval."""
+    """Another site, its distance, and an interval for this distance.
+
+    `MatrixResult.nearest` has the distance between the samples and its certified bounds,
+    `Placement.nearest` that between the populations and its 95% interval.
+    """
 
     site: str
     value: float
@@ -43,7 +47,7 @@ class Neighbour:
 
 @dataclass(frozen=True, eq=False)
 class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
-    """All distances between N sites, with their intervals and their cost.
+    """All distances between N sites, with their bounds and the bytes that they cost.
 
     Attributes
     ----------
@@ -54,7 +58,8 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     lower, upper : arrays (N, N)
         Certified bounds, given honest sites and up to rounding (1e-9 relative).
     noise, population : arrays (N, N) or None
-        As in DistanceResult; nan for pairs of which a site withheld its numbers, None if all did.
+        As in DistanceResult; nan for pairs of which a site withheld its calibration, None if all
+        did.
     population_interval : pair of arrays (N, N), or None
         Lower and upper ends of the 95% confidence intervals of `population`.
     pvalue : array (N, N) or None
@@ -62,7 +67,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
         method, with ones on the diagonal; None without `test`.
     health : Health or None
         What `heterogeneity` and `eccentricity` are computed from; None if a site withheld its
-        numbers.
+        calibration.
     method, options : str, dict
         The method and its options.
     p, seed : float, int
@@ -71,8 +76,8 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     rows : tuple of int
         The number of rows of each site; empty under differential privacy.
     kept : mapping
-        Replies that the sites' policies allow to be kept, with which newcomers are compared; empty
-        unless all sites allow it (`keep = true`).
+        Replies of each site, with which newcomers (see `add`) are compared; empty unless the
+        policies of all sites allow replies to be kept (`keep = true`).
     failed : mapping
         Sites that did not answer, each with the reason; they are not among `sites`.
     class_covariance, covariance_types, evidence, history, min_cell_size, privacy, traffic
@@ -109,7 +114,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     kept: Mapping[str, list[KeptReply]] = field(default_factory=dict)
 
     def _compared_content(self) -> dict[str, Any]:
-        return replace(self, kept={}).to_dict()  # without copies of what sites sent
+        return replace(self, kept={}).to_dict()  # results are equal whatever was kept
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -123,12 +128,12 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
 
     @property
     def certified(self) -> bool:
-        """Whether `lower` and `upper` are proven, given honest sites; noisy numbers prove none."""
+        """Whether `lower` and `upper` are proven, given honest sites; noisy releases prove none."""
         return self.privacy is None
 
     @property
     def heterogeneity(self) -> Heterogeneity:
-        """How different the sites are on the whole: mean squared distance between populations.
+        """How different the sites are on the whole: the mean squared distance between populations.
 
         Examples
         --------
@@ -142,14 +147,14 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
 
     @property
     def eccentricity(self) -> Eccentricity:
-        """How far each site lies from the rest, and which does so by more than chance."""
+        """How far each site lies from the others, and which sites do so by more than chance."""
         moments = None if self.evidence is None else self.evidence.moments
         return require_health(self.health).eccentricity(self.sites, moments)
 
     def add(self, site: Any, name: str = "new") -> MatrixResult:
-        """Return the matrix with a new site, which alone is asked.
+        """Return the matrix with a newcomer, the only site that is asked.
 
-        The other sites' replies were kept, so they are not asked again.
+        The replies of the other sites were kept, so these are not asked again.
 
         Parameters
         ----------
@@ -172,14 +177,15 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
 
         Parameters
         ----------
-        name : of a site of this matrix
-        labels : clusters of the other sites; by default those that they suggest without this one
+        name : name of a site of this matrix
+        labels : the cluster of each other site; by default the clusters that the matrix without
+            this site suggests
         """
         self._index(name)
         return place(self, name, labels)
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:
-        """Return the other sites, the most similar one first."""
+        """Return the other sites, or the first `count` of them, the most similar one first."""
         row = self._index(name)
         order = [i for i in np.argsort(self.value[row], kind="stable").tolist() if i != row]
         if count is not None:
@@ -190,18 +196,19 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
         ]
 
     def to_frame(self, which: TableName = "value") -> pd.DataFrame:
-        """Return one of the matrices as a pandas DataFrame with the names of sites."""
+        """Return one of the tables as a pandas DataFrame with the names of sites."""
         present = [name for name in TABLES if getattr(self, name) is not None]
         if which not in present:
             raise InputError(f"There is no table {which!r}; this matrix has {', '.join(present)}.")
         return data_frame(getattr(self, which), index=list(self.sites), columns=list(self.sites))
 
     def _repr_html_(self) -> str:
-        table = distances_for_clusters(self.value, self.population)
-        if len(self) > _WIDEST:
+        if len(self) > _MAX_TABLE_SITES:
             return html_table(repr(self), self._html_rows())
+        table = distances_for_clusters(self.value, self.population)
         rows = [
-            [f"{x:.3g}" if i != j else "" for j, x in enumerate(r)] for i, r in enumerate(table)
+            ["" if i == j else f"{distance:.3g}" for j, distance in enumerate(row)]
+            for i, row in enumerate(table)
         ]
         return html_matrix(repr(self), self.sites, rows) + html_table("", self._html_rows())
 
@@ -217,12 +224,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> MatrixResult:
-        try:
-            result = cls(**read_fields(dict(content)))
-            check_matrix(result)
-            repr(result), result._html_rows()  # they need all the rest
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-            raise InputError(
-                "This is not the content of a fedwad matrix; parts are missing or were changed."
-            ) from None
+        result = cls(**read_fields(dict(content)))
+        check_matrix(result)
+        repr(result), result._html_rows()  # they raise if a field has a wrong type
         return result

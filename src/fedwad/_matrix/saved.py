@@ -1,4 +1,4 @@
-"""What a saved matrix holds, and how it is read again."""
+"""Reading a saved matrix, and what it holds besides plain numbers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "MatrixRound", "TableName", "check_matrix", "read_fields"]
 
 TableName = Literal["value", "lower", "upper", "fedwad", "noise", "population", "pvalue"]
-#: The tables of a matrix; the last three were added later and may be missing from a saved one.
+#: The tables of a matrix. The first three always exist, the others may be None. The last three were
+#: added later, so a saved matrix may lack them.
 TABLES: tuple[str, ...] = get_args(TableName)
 
 
 @dataclass(frozen=True)
 class MatrixRound:
-    """One round of "hub" or "pairs": its duration and the root mean square shift of supports."""
+    """One round of "hub" or "pairs", and the root mean square `shift` of its supports."""
 
     number: int
     seconds: float
@@ -34,7 +35,7 @@ class MatrixRound:
 
 
 def read_fields(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a matrix from what was saved; entries are removed from `content`."""
+    """Return the fields of a matrix from what was saved; this removes entries from `content`."""
     check_saved(content, ("p", "seed", "min_cell_size"))
     check_saved(content.get("privacy") or {}, ("epsilon", "delta"))
     tables: dict[str, Any] = {name: content.pop(name) for name in TABLES[:4]}
@@ -64,13 +65,13 @@ def check_matrix(result: MatrixResult) -> None:
     """Raise ValueError unless the parts of a matrix fit one another."""
     size = len({name for name in result.sites if type(name) is str})
     if size != len(result.sites):
-        raise ValueError("not names")
+        raise ValueError("not different names")
     if result.rows and len(result.rows) != size:
         raise ValueError("not one number of rows for each site")
     if any(table.shape != (size, size) for table in _tables(result)):
-        raise ValueError("not square")
+        raise ValueError("not one row and one column for each site")
     if not np.array_equal(np.clip(result.value, result.lower, result.upper), result.value):
-        raise ValueError("not a result of matrix()")
+        raise ValueError("not a value between its bounds")
 
 
 def _tables(result: MatrixResult) -> list[Floats]:

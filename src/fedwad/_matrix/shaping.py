@@ -1,4 +1,4 @@
-"""Rounds that move the support to which all sites transport their data towards these data."""
+"""Rounds that move a shared support, to which sites transport their data, towards these data."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def shape_support(
     report: Callable[[int], None],
     at_least: int,
 ) -> ShapedSupport:
-    """Replace each support point z_s by the mean over sites c of the means x_s^c of its cells.
+    """Replace each point z_s of the support, once in each round, by the mean over sites of the
+    means of its cells.
 
-    This happens once in each round. Before each round, `report` is called with the number of rounds
-    done. Sites that fail are left out, as long as at least `at_least` sites remain.
+    Before each round, `report` is called with the number of rounds done. Sites that fail are left
+    out, as long as at least `at_least` sites remain.
     """
     run, names, history = os.urandom(8).hex(), tuple(names), list[MatrixRound]()
     for number in range(1, rounds + 1):

@@ -24,7 +24,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a computation is: its stage, and the steps done of all steps of that stage."""
+    """How far a computation is: its stage, and how many of the stage's `total` steps are done."""
 
     stage: str
     done: int
@@ -33,7 +33,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class MatrixTask:
-    """The checked options of one matrix that do not depend on the method."""
+    """The checked options of one matrix that do not depend on the method.
+
+    `names` are the sites to ask. `report` is called with each step of progress.
+    """
 
     names: tuple[str, ...]
     seed: int
@@ -45,12 +48,21 @@ class MatrixTask:
 
 @dataclass(frozen=True, eq=False)
 class MatrixEstimates:
-    """Bounds and estimates for all pairs, and the summaries behind them.
+    """Bounds and estimates for all pairs, and what they were computed from.
 
-    If there are calibrations, they belong to `sites` one by one, and so do the first summaries.
-    `columns` are the contributions of features to the squared distances of pairs. `noises` are
-    variances of the noise that was added for privacy, in means and in variances. `chance` is the
-    sampling noise of all pairs if there are no calibrations.
+    Attributes
+    ----------
+    sites : names of the sites that answered, in the order of rows and columns
+    value, lower, upper : arrays (N, N) of estimates and their bounds
+    summaries : one for each site first, then further ones that sites sent
+    covariance_types : what each site sent of the covariance within cells
+    history : the rounds of methods that have some
+    fedwad : array (N, N) of the paper's estimates, for method "pairs"
+    calibrations : one for each site, None for a site that withheld it; empty for releases
+    contributions : by pair, what each feature contributes to the squared distance
+    privacy_noise : for releases, the variances of the noise that each site added to its means and
+        to its variances
+    sampling_noise : for releases, array (N, N) of the distances that chance alone gives
     """
 
     sites: tuple[str, ...]
@@ -62,9 +74,9 @@ class MatrixEstimates:
     history: tuple[MatrixRound, ...] = ()
     fedwad: Floats | None = None
     calibrations: Sequence[Calibration | None] = ()
-    columns: Mapping[Pair, Floats] = field(default_factory=dict)
-    noises: Sequence[tuple[Floats, Floats]] = ()
-    chance: Floats | None = None
+    contributions: Mapping[Pair, Floats] = field(default_factory=dict)
+    privacy_noise: Sequence[tuple[Floats, Floats]] = ()
+    sampling_noise: Floats | None = None
 
     @property
     def site_summaries(self) -> Sequence[Summary | LabelledSummary]:
@@ -73,7 +85,7 @@ class MatrixEstimates:
 
 
 def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Moments]:
-    """Return the moments of the sites that answer and agree on dimension and classes."""
+    """Return the moments of the sites that answer and have as many features as most sites."""
     requests = dict.fromkeys(task.names, MomentsRequest(task.class_statistics))
     replies = metered.ask(requests, Moments, allow_failures=True, at_least=2)
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}

@@ -47,9 +47,9 @@ from fedwad.ot._summary import (
 )
 from fedwad.ot._synthetic import (
     SyntheticSample,
+    count_synthetic_transports,
     synthetic_distance,
     synthetic_distances,
-    synthetic_transports,
 )
 
 __all__ = [
@@ -87,6 +87,7 @@ __all__ = [
     "check_order",
     "class_codes",
     "column_moments",
+    "count_synthetic_transports",
     "critical_score",
     "dataset_distance",
     "directions",
@@ -117,7 +118,6 @@ __all__ = [
     "summarise_plan",
     "synthetic_distance",
     "synthetic_distances",
-    "synthetic_transports",
     "upper_bound",
     "upper_bounds",
     "warm_up",

@@ -24,9 +24,9 @@ from fedwad.ot._synthetic_samples import (
 __all__ = [
     "LabelledSyntheticSample",
     "SyntheticSample",
+    "count_synthetic_transports",
     "synthetic_distance",
     "synthetic_distances",
-    "synthetic_transports",
 ]
 
 #: Largest synthetic sample that is transported; results for larger ones are extrapolated.
@@ -95,7 +95,7 @@ def synthetic_distances(
     for all its pairs.
 
     `keys` (by default 0, 1, ...) seed the random numbers of each sample, so a pair's estimate does
-    not depend on the other samples. `on_pair` is called after each of `synthetic_transports`
+    not depend on the other samples. `on_pair` is called after each of `count_synthetic_transports`
     transports. The more pairs there are (`total_pairs`, if `pairs` are not all), the fewer draws
     each gets. `columns` receives the contribution of each feature to a pair's squared distance, for
     p = 2, unless there are so many pairs that plans are not formed.
@@ -293,7 +293,7 @@ def _corrected(
     }
 
 
-def synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) -> int:
+def count_synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) -> int:
     """The number of transports that `synthetic_distances` makes."""
     counts = np.array(sizes)
     many = len(pairs) > _MANY_PAIRS and int(counts.max()) > _FEW_POINTS
