@@ -186,14 +186,14 @@ def test_the_bounds_agree_when_the_masses_match():
 def test_cells_repair_masses_by_a_real_plan():
     rng = np.random.default_rng(1)
     points, atoms = rng.normal(size=(40, 2)), rng.normal(size=(4, 2))
-    asked = AtomsRequest(atoms, np.array([1.0, 0.0, 0.0, -1.0]), 0.0)
-    reply = Client(Dataset(Measure(points)), OPEN).answer(asked)
-    cells = Cells.of(asked, {"one": reply}, np.full(4, 0.25))
+    request = AtomsRequest(atoms, np.array([1.0, 0.0, 0.0, -1.0]), 0.0)
+    reply = Client(Dataset(Measure(points)), OPEN).answer(request)
+    cells = Cells.of(request, {"one": reply}, np.full(4, 0.25))
     assert abs(cells.masses - 0.25).max() > 0.01
     truth = solve(Measure(points), Measure(atoms)).distance
     assert cells.lower <= truth <= cells.upper
     # The repaired plan, by hand: each cell sends the same part of all its samples.
-    labels = (((points[:, None] - atoms) ** 2).sum(axis=2) - asked.potentials).argmin(axis=1)
+    labels = (((points[:, None] - atoms) ** 2).sum(axis=2) - request.potentials).argmin(axis=1)
     means = np.array([points[labels == s].mean(axis=0) for s in range(4)])
     repair = solve(Measure(means, cells.masses), Measure(atoms))
     cost = 0.0
@@ -373,7 +373,8 @@ def test_the_gradient_is_that_of_the_distance():
     coreset, support = rng.normal(size=(4, 2)), Measure(rng.normal(size=(9, 2)))
     from fedwad._coreset.paper import _gradient
 
-    gradient = _gradient(solve(support, Measure(coreset)))
+    plan = solve(support, Measure(coreset))
+    gradient = _gradient(plan.target, plan.target_means(), plan.distance)
     for s in range(4):
         for k in range(2):
             step = np.zeros((4, 2))

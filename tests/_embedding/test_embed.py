@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import fedwad
-from fedwad._embedding.groups import pairwise
+from fedwad._embedding.groups import pairwise_distances
 
 
 def grouped_sites(groups=4, each=12, rows=60, seed=0):
@@ -48,7 +48,9 @@ class TestKnownDistances:
         rows = rng.standard_normal((50, 3))
         shifts = 3 * rng.standard_normal((7, 3))
         e = fedwad.embed({f"s{k}": rows + shift for k, shift in enumerate(shifts)})
-        np.testing.assert_allclose(pairwise(e.embedding), pairwise(shifts), atol=1e-6)
+        np.testing.assert_allclose(
+            pairwise_distances(e.embedding), pairwise_distances(shifts), atol=1e-6
+        )
         assert e.explained == pytest.approx(1.0)
 
     def test_the_same_data_have_the_same_point(self):
@@ -62,7 +64,7 @@ class TestKnownDistances:
         rng = np.random.default_rng(3)
         data = {f"s{k}": rng.standard_normal((2000, 2)) for k in range(6)}
         e = fedwad.embed(data | {"far": rng.standard_normal((2000, 2)) + 1})
-        same = pairwise(e.embedding[:6])
+        same = pairwise_distances(e.embedding[:6])
         assert same.max() < 0.25
         assert min(e.embedded_distance("far", f"s{k}") for k in range(6)) > 0.9
 
@@ -149,7 +151,7 @@ class TestPairs:
 
     def test_candidates_are_the_nearest_points(self, grouped):
         _, _, e = grouped
-        near = pairwise(e.embedding)[3].argsort()[1:6].tolist()
+        near = pairwise_distances(e.embedding)[3].argsort()[1:6].tolist()
         assert e.candidates("site3", 5) == near
 
     def test_refusals(self, grouped):

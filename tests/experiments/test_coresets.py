@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from fedwad._coreset.paper import _gradient, _on_support
+from fedwad._coreset.paper import _gradient, _interpolate_on_support
 from fedwad._distance.rounds import FedWaDLoop
 from fedwad.experiments import coresets, experiment
 from fedwad.experiments.coresets import METHODS, count_classes, pooled_coreset
@@ -72,10 +72,16 @@ class TestEpochsOnAGPU:
         for _ in range(20):
             z = loop.request().support
             mine, theirs = (solve(Measure(side), z) for side in (atoms, x))
-            loop.advance(*(TransportReply(_on_support(plan, 0.5), None) for plan in (mine, theirs)))
+            loop.advance(
+                *(
+                    TransportReply(_interpolate_on_support(plan, 0.5), None)
+                    for plan in (mine, theirs)
+                )
+            )
         given = (torch.as_tensor(value)[None] for value in (x, atoms, atoms))
         found, estimate = gradient(*given)
-        expected = _gradient(solve(loop.support, Measure(atoms)))
+        plan = solve(loop.support, Measure(atoms))
+        expected = _gradient(plan.target, plan.target_means(), plan.distance)
         assert found[0].numpy() == pytest.approx(expected, abs=1e-4)
         assert float(estimate[0]) == pytest.approx(loop.history[-1].running, rel=1e-4)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_integer
 from fedwad._coreset.result import CoresetResult, CoresetRound
-from fedwad._coreset.run import by_epochs, by_summary, by_union
+from fedwad._coreset.run import learn_by_epochs, learn_from_summaries, learn_from_union
 from fedwad._coreset.task import CoresetTask
 from fedwad._options import Method, resolve
 from fedwad.federation import Federation, MeteredFederation, Site, as_federation, choose_sites
@@ -84,26 +83,21 @@ def coreset(
     chosen_method: Method = resolve(method, options, CORESET_METHODS)
     size, seed = check_integer(size, "size"), check_integer(seed, "seed", 0)
     check_callback(callback)
-    federation, single_site = _federation(fed)
-    names = choose_sites(federation, single_site if sites is None else sites, "a coreset")
+    federation, site_name = _federation(fed)
+    names = choose_sites(federation, site_name if sites is None else sites, "a coreset")
     task = CoresetTask(names, size, chosen_method, seed, callback)
     metered = MeteredFederation(federation)
     with single_threaded_blas():
-        result = _run(metered, task, chosen_method)
-    return replace(result, features=getattr(federation, "features", None))
-
-
-def _run(metered: MeteredFederation, task: CoresetTask, method: Method) -> CoresetResult:
-    if isinstance(method, UnionCoreset):
-        return by_union(metered, task, method)
-    if isinstance(method, SummaryCoreset):
-        return by_summary(metered, task, method)
-    assert isinstance(method, FedWaDCoreset | DirectCoreset)  # noqa: S101
-    return by_epochs(metered, task, method)
+        if isinstance(chosen_method, UnionCoreset):
+            return learn_from_union(metered, task, chosen_method)
+        if isinstance(chosen_method, SummaryCoreset):
+            return learn_from_summaries(metered, task, chosen_method)
+        assert isinstance(chosen_method, FedWaDCoreset | DirectCoreset)  # noqa: S101
+        return learn_by_epochs(metered, task, chosen_method)
 
 
 def _federation(fed: Any) -> tuple[Federation, tuple[str, ...] | None]:
-    """Return a federation, and the name of the site if `fed` is a site of it, else None."""
+    """Return the federation of `fed`, and the name of the site if `fed` is a site, else None."""
     if isinstance(fed, Site):
         return fed.federation, (fed.name,)
     has_sites = isinstance(fed, Mapping) or hasattr(type(fed), "ask")

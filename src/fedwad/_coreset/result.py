@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CoresetResult", "CoresetRound"]
 
-_NUMBERS = ("value", "lower", "upper")
-
 
 @dataclass(frozen=True)
 class CoresetRound:
@@ -62,7 +60,7 @@ class CoresetResult(SavedResult):
     value : float
         Estimate of W2 between the coreset and the union of the sites' samples.
     lower, upper : float
-        Certified bounds of it, given honest sites and up to rounding (1e-9 relative).
+        Certified bounds of this W2, given honest sites and up to rounding (1e-9 relative).
     method, options : str, dict
         The method and its options.
     history : tuple of CoresetRound
@@ -71,14 +69,14 @@ class CoresetResult(SavedResult):
     failed : mapping
         Sites that did not answer, each with the reason.
     converged : bool
-        Whether the tolerance was met before the rounds ran out.
+        Whether the tolerance `tol` was met before the rounds ran out.
     min_cell_size : int or None
-        Fewest samples behind one of the cell means that the sites sent; 1 means that a sample was
+        Number of samples in the smallest cell whose mean a site sent; 1 means that a sample was
         sent as it is.
     traffic : Traffic
         Bytes sent `up` by the sites and `down` to them, and the number of replies.
     features : tuple of str or None
-        Names of the columns of `points`, where the data are tables of this process.
+        Names of the columns of `points`; None if unknown.
     """
 
     _format: ClassVar[str] = "fedwad coreset 2"
@@ -123,15 +121,15 @@ class CoresetResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> CoresetResult:
-        found = dict(content)
+        remaining = dict(content)
         result = cls(
-            points=np.array(found.pop("points"), dtype=np.float64),
-            weights=np.array(found.pop("weights"), dtype=np.float64),
-            sites=_names(found.pop("sites")),
-            traffic=Traffic(**found.pop("traffic")),
-            history=tuple(CoresetRound(**record) for record in found.pop("history")),
-            features=None if (names := found.pop("features")) is None else _names(names),
-            **found,
+            points=np.array(remaining.pop("points"), dtype=np.float64),
+            weights=np.array(remaining.pop("weights"), dtype=np.float64),
+            sites=_names(remaining.pop("sites")),
+            traffic=Traffic(**remaining.pop("traffic")),
+            history=tuple(CoresetRound(**record) for record in remaining.pop("history")),
+            features=None if (names := remaining.pop("features")) is None else _names(names),
+            **remaining,
         )
         result._check()
         return result
@@ -148,15 +146,14 @@ class CoresetResult(SavedResult):
             raise ValueError("not a result of coreset()")
 
     def plot(self, path: str | Path, shape: tuple[int, ...] | None = None) -> None:
-        """Draw the points as a sheet of images, or in their two main directions, into a .png, .svg
-        or .pdf file.
+        """Draw the points into a .png, .svg or .pdf file, as images or on two principal axes.
 
-        `shape` is that of an image, (28, 28) or (32, 32, 3); when left out, points with a square
-        number of features are drawn as square images.
+        `shape` is the shape of an image, such as (28, 28) or (32, 32, 3). When left out, points
+        with a square number of features are drawn as square images.
         """
         import importlib
 
-        # By name: the report package comes later in the order of packages.
+        # By name, because packages import only from earlier ones, and the report comes later.
         importlib.import_module("fedwad.report").coreset_picture({"": self}, path, shape=shape)
 
 

@@ -10,12 +10,12 @@ from fedwad._options import Method
 from fedwad.federation import MeteredFederation
 from fedwad.ot import Floats
 
-__all__ = ["Certified", "CoresetTask"]
+__all__ = ["CertifiedAtoms", "CoresetTask"]
 
 
 @dataclass(frozen=True, eq=False)
-class Certified:
-    """Atoms whose distance from the union lies between `lower` and `upper`."""
+class CertifiedAtoms:
+    """Atoms whose W2 from the union of the samples of `sites` lies between `lower` and `upper`."""
 
     atoms: Floats
     weights: Floats
@@ -26,7 +26,7 @@ class Certified:
 
 @dataclass(frozen=True)
 class CoresetTask:
-    """The checked options of one coreset that do not depend on the method."""
+    """The checked options of one coreset; `names` are the sites to ask."""
 
     names: tuple[str, ...]
     size: int
@@ -37,31 +37,33 @@ class CoresetTask:
     def result(
         self,
         metered: MeteredFederation,
-        found: Certified,
+        certified: CertifiedAtoms,
         history: tuple[CoresetRound, ...],
         converged: bool,
         min_cell_size: int | None,
         value: float | None = None,
     ) -> CoresetResult:
-        """Return a result with what was found, and with the options that led to it.
+        """Return a result with these atoms, and with the options of this task.
 
-        Without another estimate `value` is the lower bound: the dual value is flat around the
-        optimal potentials, the cost of a plan is not.
+        Without an estimate `value`, the lower bound is the estimate, or the upper bound if the
+        lower one is zero. The lower bound is closer because the dual value is flat around the
+        optimal potentials, while the cost of a plan is not. Atoms without mass are left out.
         """
-        held = found.weights > 0
+        has_mass = certified.weights > 0
         return CoresetResult(
-            points=found.atoms[held],
-            weights=found.weights[held],
-            value=(found.lower or found.upper) if value is None else value,
-            lower=found.lower,
-            upper=found.upper,
+            points=certified.atoms[has_mass],
+            weights=certified.weights[has_mass],
+            value=(certified.lower or certified.upper) if value is None else value,
+            lower=certified.lower,
+            upper=certified.upper,
             method=self.method.name,
             options=self.method.to_dict(),
             history=history,
-            sites=found.sites,
+            sites=certified.sites,
             converged=converged,
             seed=self.seed,
             min_cell_size=min_cell_size,
             failed=dict(metered.failed),
             traffic=metered.traffic,
+            features=metered.features,
         )

@@ -17,7 +17,7 @@ from fedwad.ot import ClassCovariance, CovarianceType, Summary
 
 __all__ = ["embed"]
 
-_DIMENSION = 256
+_MAX_DIMENSION = 256  # largest number of coordinates when `dimension` is left out
 
 
 def embed(
@@ -36,17 +36,17 @@ def embed(
 ) -> EmbeddingResult:
     """Give each site a point; Euclidean distances between points resemble those between sites.
 
-    All sites transport their data to one shared support. Where their cells lie, and how wide they
-    are, are coordinates (linearised optimal transport). Time and memory grow with the number of
-    sites, not with the number of pairs, so this is for thousands of sites.
+    All sites transport their data to one shared support. The coordinates of a site are the means of
+    its cells and the spread within them (linearised optimal transport). Time and memory grow with
+    the number of sites, not with the number of pairs, so this is for thousands of sites.
 
     Parameters
     ----------
     fed : a federation, or a mapping from names to data, which become local sites
     support : number of points of the shared support, S; a cell has 1 / S of the rows of a site
-    rounds : rounds in which a few sites shape the support
+    rounds : rounds in which some sites shape the support: each point moves to the mean of its cells
     labels, class_covariance : dataset distances between labelled data, see `fedwad.distance`
-    seed : the same seed gives the same bits
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit
     dimension : largest number of coordinates; 256 when left out
     clients_per_round : number of random sites that shape the support; the others send one message
     covariance_type : what sites send of the covariance within cells; "auto" is full up to 64
@@ -81,17 +81,17 @@ def embed(
         covariance_type=covariance_type,
         report=check_callback(callback) or (lambda _: None),
     )
-    max_dimension = _DIMENSION if dimension is None else check_integer(dimension, "dimension")
+    max_dimension = _MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
     metered = MeteredFederation(federation)
     with single_threaded_blas():
-        sent = ask_cells(metered, task)
-        all_summaries = [reply.summary for reply in sent.replies.values()]
-        summaries = [one for one in all_summaries if isinstance(one, Summary)]
-        rows = compute_coordinates(summaries, sent.support.weights)
-        points, explained = project(rows, max_dimension, task.seed)
-        noise = sampling_noise(summaries, sent.support, task.seed)
+        cells = ask_cells(metered, task)
+        replies = cells.replies.values()
+        summaries = [one.summary for one in replies if isinstance(one.summary, Summary)]
+        coordinates = compute_coordinates(summaries, cells.support.weights)
+        points, explained = project(coordinates, max_dimension, task.seed)
+        noise = sampling_noise(summaries, cells.support, task.seed)
     return EmbeddingResult(
-        sites=tuple(sent.replies),
+        sites=tuple(cells.replies),
         embedding=points,
         explained=explained,
         noise=noise,
@@ -107,10 +107,10 @@ def embed(
         class_covariance=None if class_statistics == "ignored" else class_statistics,
         covariance_types=tuple(sorted({one.covariance_type for one in summaries})),
         min_cell_size=min(one.min_cell_size for one in summaries),
-        history=sent.history,
+        history=cells.history,
         traffic=metered.traffic,
         failed=metered.failed,
-        replies=tuple(sent.replies.values()),
+        replies=tuple(replies),
         features=metered.features,
         schema=metered.schema,
     )

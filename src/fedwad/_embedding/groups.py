@@ -12,19 +12,24 @@ from numpy.typing import NDArray
 from fedwad import clusters
 from fedwad.ot import Floats
 
-__all__ = ["EmbeddedCluster", "describe_clusters", "kmeans", "pairwise", "suggest"]
+__all__ = ["EmbeddedCluster", "describe_clusters", "kmeans", "pairwise_distances", "suggest"]
 
 _MAX_SITES = 300  # at most this many random sites decide the number of clusters
-_MAX_NOISE_RATIO = 2.0  # of the noise on one axis to its mean over all axes
+_MAX_NOISE_RATIO = 2.0  # largest ratio of the noise on one axis to its mean over all axes
 
 
 @dataclass(frozen=True)
 class EmbeddedCluster:
-    """A cluster of points: its size, its most central site, and the nearest other cluster.
+    """A cluster of embedded sites.
 
-    `radius` is the root mean square distance of its points from their mean. `distance` is the
-    distance between the mean of this cluster and the mean of the cluster `nearest`. Without another
-    cluster, `nearest` is None and `distance` is 0.
+    Attributes
+    ----------
+    label : the number of the cluster
+    size : number of sites
+    central : name of the site that is nearest to the mean of the cluster
+    radius : root mean square distance of the points from their mean
+    nearest : label of the other cluster with the nearest mean; None if there is no other
+    distance : distance between the means of these two clusters; 0 if there is no other
     """
 
     label: int
@@ -41,7 +46,7 @@ def describe_clusters(
     """Return a description of each cluster, the largest first."""
     distinct = np.unique(labels)
     centres = np.array([points[labels == label].mean(axis=0) for label in distinct])
-    between = pairwise(centres) if len(distinct) > 1 else np.zeros((1, 1))
+    between = pairwise_distances(centres) if len(distinct) > 1 else np.zeros((1, 1))
     descriptions = []
     for k, label in enumerate(distinct.tolist()):
         members = np.flatnonzero(labels == label)
@@ -61,8 +66,8 @@ def describe_clusters(
     return sorted(descriptions, key=lambda cluster: (-cluster.size, cluster.label))
 
 
-def pairwise(points: Floats) -> Floats:
-    """Return Euclidean distances between a few points, symmetric with zero diagonal."""
+def pairwise_distances(points: Floats) -> Floats:
+    """Return the Euclidean distances between all pairs of a few points, (N, N)."""
     from scipy.spatial.distance import pdist, squareform
 
     return np.asarray(squareform(pdist(points)))
@@ -81,33 +86,34 @@ def kmeans(points: Floats, k: int, seed: int) -> NDArray[np.int64]:
 def suggest(points: Floats, noise: Floats, seed: int) -> clusters.Suggestion:
     """Suggest a number of clusters from the distances between at most 300 random sites.
 
-    `noise` (N,) is what the sampling of each site adds to its squared distances to others.
-    Axes on which sites vary no more than sampling explains are left out. Noise is taken to be equal
-    on all axes, so the noise on the axes that remain is their fraction of it. That noise is
-    subtracted from squared distances. It is a sum of about as many squares as axes remain, and its
-    standard deviation is the smallest difference of squared distances that counts.
+    `noise` (N,) is what the sampling of each site's rows adds to its squared distances. Axes on
+    which sites vary no more than sampling explains are left out. Noise is taken to be equal on all
+    axes, so m of k axes carry m / k of it. The noise on the remaining axes is subtracted from
+    squared distances. It is a sum of about as many squares as axes remain, and its standard
+    deviation is the smallest difference of squared distances that counts.
     """
     order = np.random.default_rng([seed, 3]).permutation(len(points))[:_MAX_SITES]
     chosen = np.sort(order)
     points, noise = points[chosen], noise[chosen]
-    kept = _axes_beyond_noise(points, float(noise.mean()))
-    kept_noise = noise * kept.sum() / len(kept)
-    squares = pairwise(points[:, kept]) ** 2
-    squares -= kept_noise[:, None] + kept_noise[None, :]
+    remaining = _axes_beyond_noise(points, float(noise.mean()))
+    axes_noise = noise * remaining.sum() / len(remaining)
+    squares = pairwise_distances(points[:, remaining]) ** 2
+    squares -= axes_noise[:, None] + axes_noise[None, :]
     distances = np.sqrt(np.maximum(squares, 0.0))
     np.fill_diagonal(distances, 0.0)
-    resolution = 2 * float(kept_noise.mean()) * float(np.sqrt(2 / max(1, kept.sum())))
+    resolution = 2 * float(axes_noise.mean()) * float(np.sqrt(2 / max(1, remaining.sum())))
     return clusters.suggest(distances, resolution)
 
 
 def _axes_beyond_noise(points: Floats, noise: float) -> NDArray[np.bool_]:
-    """Return which axes have a larger variance than noise can give them.
+    """Return a mask of the axes with a larger variance than noise can give them; of all axes if
+    there is none.
 
     `noise` is the sum of the noise variances of all axes. The largest variance of n points of pure
     noise with variance v on each of k axes is about v (1 + sqrt(k / n))^2 (Marchenko and Pastur).
-    All axes are kept if none exceeds `_MAX_NOISE_RATIO` times that.
+    An axis must exceed `_MAX_NOISE_RATIO` times that.
     """
     count, axes = points.shape
     largest_variance = noise / axes * (1 + np.sqrt(axes / count)) ** 2
-    kept = np.asarray(points.var(axis=0) > _MAX_NOISE_RATIO * largest_variance)
-    return kept if kept.any() else np.ones(axes, dtype=np.bool_)
+    beyond = np.asarray(points.var(axis=0) > _MAX_NOISE_RATIO * largest_variance)
+    return beyond if beyond.any() else np.ones(axes, dtype=np.bool_)

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "plane"]
 
-_NAMED = 30  # sites up to which names are written
+_MAX_NAMED = 30  # sites up to which names are written
 
 
 def plane(result: EmbeddingResult) -> NDArray[np.float64]:
-    """Return the first two coordinates; the second is zero if there is only one."""
-    found = np.zeros((len(result), 2))
+    """Return the first two coordinates of each site, (N, 2); the second is 0 if there is one."""
+    points = np.zeros((len(result), 2))
     width = min(2, result.embedding.shape[1])
-    found[:, :width] = result.embedding[:, :width]
-    return found
+    points[:, :width] = result.embedding[:, :width]
+    return points
 
 
 def draw(result: EmbeddingResult, labels: NDArray[np.int64], path: Path | None) -> Figure:
-    """Sites on the first two axes, coloured by cluster; write it if asked to."""
+    """Draw the sites on the first two axes, coloured by cluster, and write the figure if `path`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
@@ -37,9 +37,9 @@ def draw(result: EmbeddingResult, labels: NDArray[np.int64], path: Path | None) 
     points = plane(result)
     size = float(np.clip(4000 / len(result), 2, 36))
     for k in np.unique(labels):
-        some = points[labels == k]
-        axes.scatter(some[:, 0], some[:, 1], s=size, label=f"cluster {k + 1}", linewidths=0)
-    if len(result) <= _NAMED:
+        members = points[labels == k]
+        axes.scatter(members[:, 0], members[:, 1], s=size, label=f"cluster {k + 1}", linewidths=0)
+    if len(result) <= _MAX_NAMED:
         for name, (x, y) in zip(result.sites, points, strict=True):
             axes.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7)
     if 1 < len(np.unique(labels)) <= 20:

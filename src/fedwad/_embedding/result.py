@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedNeighbour", "EmbeddingResult"]
 
-_CANDIDATES = 10  # sites whose distance is estimated for each neighbour that is asked for
+_CANDIDATES_PER_NEIGHBOUR = 10  # sites whose distances are estimated, for each one of the result
 
 
 @dataclass(frozen=True)
 class EmbeddedNeighbour:
-    """Another site, the distance of the two points, and the estimated distance of the two sites.
+    """Another site, the `embedded` distance of the two points, and the estimated distance `value`
+    of the two sites.
 
-    The estimate is None in a result that was loaded from a file, which has no cells of sites.
+    `value` is None if the embedding was loaded from a file, which does not hold the sites' cells.
     """
 
     site: str
@@ -57,17 +58,19 @@ class EmbeddingResult(SavedResult):
     embedding : array (N, k)
         Points on their principal axes, the one with the largest variance first.
     explained : float
-        Part of the variance of all coordinates that the k axes hold.
+        Fraction of the variance of all coordinates that the k axes explain.
     noise : array (N,)
-        What sampling adds to squared distances, measured on synthetic samples of some sites: two
-        sites of one population had points whose squared distance was 0.9 to 1.3 times the sum of
-        their two numbers in simulations.
+        What the sampling of each site's rows adds to its squared distances, measured on synthetic
+        samples of some sites. In simulations, the squared distance of the points of two sites of
+        one population was 0.9 to 1.3 times the sum of the noise of both.
     rows : tuple of int
         The number of rows of each site.
     options, seed, class_covariance, covariance_types, min_cell_size, traffic, history, failed
         As in MatrixResult.
     replies : tuple
-        The cells that the sites sent, from which pairs are estimated; they are not saved.
+        The cells that the sites sent, from which distances of pairs are estimated; not saved.
+    features, schema
+        Names of the features, and the schema by which tables were encoded, if known; not saved.
     """
 
     _format: ClassVar[str] = "fedwad embedding 1"
@@ -105,8 +108,9 @@ class EmbeddingResult(SavedResult):
     def cluster(self, n_clusters: int, seed: int = 0) -> NDArray[np.int64]:
         """Return one label for each site, by k-means on the points.
 
-        A site between two clusters is assigned to the one whose central sites have the smaller
-        estimated distances. A result that was loaded from a file lacks the cells for that.
+        A site between two clusters is then assigned to the one to whose central sites it has the
+        smaller estimated distances. An embedding that was loaded from a file lacks the cells for
+        this step.
         """
         k = check_integer(n_clusters, "n_clusters")
         if k > len(self):
@@ -123,9 +127,9 @@ class EmbeddingResult(SavedResult):
         return labels
 
     def suggest(self) -> clusters.Suggestion:
-        """Suggest a number of clusters from the distances of at most 300 random sites.
+        """Suggest a number of clusters from the distances between at most 300 random sites.
 
-        It is 1 if no gap is clear; see `fedwad.clusters.suggest`.
+        It is 1 if no eigengap is clear; see `fedwad.clusters.suggest`.
         """
         with single_threaded_blas():
             return suggest(self.embedding, self.noise, self.seed)
@@ -136,9 +140,9 @@ class EmbeddingResult(SavedResult):
         return float(np.sqrt(difference @ difference))
 
     def distance(self, a: str, b: str) -> DistanceResult:
-        """Return the estimated distance of two sites with its certified interval.
+        """Return the estimated distance of two sites with its certified bounds.
 
-        It is computed from the cells that both have sent, so nothing is asked.
+        It is computed from the cells that both sites have sent, so no site is asked.
         """
         i, j = self._index(a), self._index(b)
         if i == j:
@@ -170,14 +174,14 @@ class EmbeddingResult(SavedResult):
 
         Parameters
         ----------
-        name : of a site
-        count : number of neighbours
-        candidates : number of candidates; ten for each neighbour when left out
+        name : name of a site
+        count : number of neighbours to return
+        candidates : number of candidates; ten times `count` when left out
         """
         row = self._index(name)
         count = check_integer(count, "count")
         if candidates is None:
-            candidates = _CANDIDATES * count
+            candidates = _CANDIDATES_PER_NEIGHBOUR * count
         indices = self.candidates(name, max(check_integer(candidates, "candidates"), count))
         embedded = {k: self.embedded_distance(name, self.sites[k]) for k in indices}
         if not self.replies:
@@ -188,7 +192,7 @@ class EmbeddingResult(SavedResult):
         return [EmbeddedNeighbour(self.sites[k], embedded[k], values[row, k]) for k in order]
 
     def candidates(self, name: str, count: int) -> list[int]:
-        """Return the indices of the sites whose points are nearest, the nearest one first."""
+        """Return the indices of the `count` sites with the nearest points, the nearest first."""
         row = self._index(name)
         squares = ((self.embedding - self.embedding[row]) ** 2).sum(axis=1)
         order = np.argsort(squares, kind="stable").tolist()
@@ -207,18 +211,21 @@ class EmbeddingResult(SavedResult):
         return draw(self, self.check_clusters(clusters), None if path is None else Path(path))
 
     def check_clusters(self, labels: Any) -> NDArray[np.int64]:
-        """Return labels of clusters as an array, zeros for None; InputError unless one a site."""
+        """Return labels of clusters as an array, zeros for None.
+
+        InputError unless there is one integer for each site.
+        """
         if labels is None:
             return np.zeros(len(self), dtype=np.int64)
         try:
-            found = np.asarray(labels, dtype=np.int64)
+            checked = np.asarray(labels, dtype=np.int64)
         except (TypeError, ValueError):
-            found = np.zeros(0, dtype=np.int64)
-        if found.shape != (len(self),):
+            checked = np.zeros(0, dtype=np.int64)
+        if checked.shape != (len(self),):
             raise InputError(
                 f"The labels of clusters are not one integer for each of {len(self)} sites."
             )
-        return found
+        return checked
 
     def _index(self, name: str) -> int:
         index_of: dict[str, int] = self._index_of  # type: ignore[attr-defined]
@@ -239,23 +246,23 @@ class EmbeddingResult(SavedResult):
 
     @property
     def on_two_axes(self) -> float:
-        """Part of the variance of all coordinates that the first two axes hold."""
+        """Fraction of the variance of all coordinates that the first two axes explain."""
         squares = (self.embedding**2).sum(axis=0)
         total = float(squares.sum())
         return self.explained * float(squares[:2].sum()) / total if total else 1.0
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> EmbeddingResult:
-        found = dict(content)
+        remaining = dict(content)
         result = cls(
-            sites=tuple(found.pop("sites")),
-            embedding=np.array(found.pop("embedding"), dtype=np.float64),
-            noise=np.array(found.pop("noise"), dtype=np.float64),
-            rows=tuple(map(int, found.pop("rows"))),
-            covariance_types=tuple(found.pop("covariance_types")),
-            history=tuple(MatrixRound(**record) for record in found.pop("history")),
-            traffic=Traffic(**found.pop("traffic")),
-            **found,
+            sites=tuple(remaining.pop("sites")),
+            embedding=np.array(remaining.pop("embedding"), dtype=np.float64),
+            noise=np.array(remaining.pop("noise"), dtype=np.float64),
+            rows=tuple(map(int, remaining.pop("rows"))),
+            covariance_types=tuple(remaining.pop("covariance_types")),
+            history=tuple(MatrixRound(**record) for record in remaining.pop("history")),
+            traffic=Traffic(**remaining.pop("traffic")),
+            **remaining,
         )
         result._check()
         return result
@@ -269,4 +276,4 @@ class EmbeddingResult(SavedResult):
         if not (np.isfinite(self.embedding).all() and np.isfinite(self.noise).all()):
             raise ValueError("not finite")
         if type(self.options["support"]) is not int or type(self.explained) is not float:
-            raise ValueError("not options")
+            raise ValueError("not an integer support, or not a fraction")

@@ -1,4 +1,4 @@
-"""The messages of an embedding: a few sites shape a support, all sites transport to it once."""
+"""The messages of an embedding: some sites shape a support, all sites transport to it once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ from fedwad.ot import CovarianceType, Measure
 __all__ = ["EmbeddingTask", "SentCells", "ask_cells"]
 
 _BATCH = 500  # sites in one round of the final messages
-_FULL_UP_TO = 64  # features; beyond, "auto" asks for the diagonal only
+_MAX_FULL_FEATURES = 64  # with more features, "auto" asks for the diagonal only
 
 
 @dataclass(frozen=True)
 class EmbeddingTask:
-    """The checked options of one embedding."""
+    """The checked options of one embedding.
+
+    `names` are the sites to ask. `report` is called with each step of progress.
+    """
 
     names: tuple[str, ...]
     seed: int
@@ -52,10 +55,10 @@ class SentCells:
 
 
 def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> SentCells:
-    """Shape the support with a few random sites, then ask each site for its cells once.
+    """Shape the support with some random sites, then ask each site for its cells once.
 
-    The messages are those of the method "hub": moments, and cells of transport to a support. A site
-    that does not shape the support sends one message in all.
+    The messages are those of the method "hub": moments, and cells of a transport to a support. A
+    site that does not shape the support sends only one message.
     """
     shaping_sites = _shaping_sites(task)
     replies = metered.ask(
@@ -87,24 +90,24 @@ def _shaping_sites(task: EmbeddingTask) -> list[str]:
 def _ask_final_cells(
     metered: MeteredFederation, task: EmbeddingTask, shaped: ShapedSupport
 ) -> dict[str, SummaryReply]:
-    """Return the cells of all sites that answer, asked some hundred at a time."""
-    support, wanted = shaped.support, task.covariance_type
-    if wanted == "auto":
-        wanted = "full" if support.dimension <= _FULL_UP_TO else "diag"
-    request = CellsRequest(shaped.run, support, 2.0, wanted, task.class_statistics)
+    """Return the cells of all sites that answer; at most `_BATCH` sites are asked at a time."""
+    support, covariance_type = shaped.support, task.covariance_type
+    if covariance_type == "auto":
+        covariance_type = "full" if support.dimension <= _MAX_FULL_FEATURES else "diag"
+    request = CellsRequest(shaped.run, support, 2.0, covariance_type, task.class_statistics)
     names = [name for name in task.names if name not in metered.failed]
     replies: dict[str, SummaryReply] = {}
     for start in range(0, len(names), _BATCH):
         task.report(Progress("asking sites", start, len(names)))
         batch = names[start : start + _BATCH]
-        answered = metered.ask(
+        batch_replies = metered.ask(
             dict.fromkeys(batch, request),
             SummaryReply,
             allow_failures=True,
             at_least=0,
             blame_sites=True,
         )
-        for name, reply in answered.items():
+        for name, reply in batch_replies.items():
             try:
                 cell_means(reply, support)
             except InputError as problem:

@@ -192,7 +192,7 @@ def _ask_in_bundles(
 def _record_failure(
     metered: MeteredFederation, name: str, answers: Sequence[Any], expected: type[Any]
 ) -> None:
-    """List the site in `failed` with its first unexpected answer; raise it if the request is wrong."""
+    """List the site in `failed`; raise its failure if it says that the request is wrong."""
     failure = next(one for one in answers if not isinstance(one, expected))
     if not isinstance(failure, Failure):
         failure = Failure("invalid_reply", f"a {type(failure).__name__} came.")

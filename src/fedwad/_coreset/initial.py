@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -24,29 +23,35 @@ from fedwad.federation import (
 )
 from fedwad.ot import Atoms, Floats, Masses, Measure, Summary, SyntheticSample, distil, ground_cost
 
-__all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "synthetic_union"]
+__all__ = [
+    "InitialAtoms",
+    "ask_moments",
+    "ask_summaries",
+    "distil_summaries",
+    "initial_atoms",
+    "synthetic_union",
+]
 
 _RESTARTS = 3  # of Lloyd's algorithm on the synthetic union
 _MIN_UNION_POINTS, _POINTS_PER_ATOM = 2000, 50  # of the synthetic union; the larger size counts
-_FIRST_REG = 12.5  # first regularisation, as a multiple of the largest cost between atoms
-_CENTRAL_TOL, _CENTRAL_ROUNDS = 1e-3, 30  # for the potentials of the synthetic union
-_CELLS = 10  # largest number of cells of a summary; more atoms do not need more cells
+_CENTRAL_SCALE = 12.5  # scale of the solver for central potentials, in largest costs between atoms
+_CENTRAL_TOL, _CENTRAL_ROUNDS = 1e-3, 30  # of this solver
+_MAX_CELLS = 10  # of a summary; more atoms do not need more cells
 
 
 @dataclass(frozen=True, eq=False)
-class Seed:
-    """First atoms (S, d) and potentials (S,), and what they were made from.
+class InitialAtoms:
+    """First atoms (S, d) and potentials (S,).
 
     `scale` is an estimate of W2^2 between the atoms and the union of all samples; 0 if unknown.
     """
 
     atoms: Floats
     potentials: Floats
-    origin: Literal["given", "summaries", "moments"]
     scale: float = 0.0
 
 
-def seed_atoms(
+def initial_atoms(
     metered: MeteredFederation,
     names: Sequence[str],
     size: int,
@@ -54,12 +59,12 @@ def seed_atoms(
     masses: Masses,
     seed: int,
     moments: Sequence[Moments] | None = None,
-) -> Seed:
-    """Return atoms to begin with: given ones, from summaries, or from moments.
+) -> InitialAtoms:
+    """Return atoms to begin with: those of `init`, from summaries, or from moments.
 
-    From summaries: the server draws a synthetic sample of the union and makes its coreset, with no
-    further message. This sample is the synthetic union. Sites that refuse a summary are not part of
-    it; if all refuse, atoms are drawn around the pooled mean of the sites' moments. `moments` are
+    From summaries: the server draws a synthetic sample of the union, the synthetic union, and takes
+    the coreset of this sample. Sites that refuse a summary are not part of it. If all refuse, or if
+    `init` says so, atoms are drawn around the pooled mean of the sites' moments. `moments` are
     those of sites that were asked before; without them, sites are asked if need be.
     """
     if isinstance(init, Measure):
@@ -67,44 +72,40 @@ def seed_atoms(
             raise InputError(
                 f"init has {len(init)} points and the coreset {size}; give as many as its size."
             )
-        return Seed(np.array(init.points), np.zeros(size), "given")
-    found = _from_summaries(metered, names, size, masses, seed) if init == "summaries" else None
-    return found or _from_moments(
-        ask_moments(metered, names) if moments is None else moments, size, seed
-    )
+        return InitialAtoms(np.array(init.points), np.zeros(size))
+    atoms = _from_summaries(metered, names, size, masses, seed) if init == "summaries" else None
+    if atoms is not None:
+        return atoms
+    moments = ask_moments(metered, names) if moments is None else moments
+    drawn = draw_support(moments, size, np.random.default_rng(seed))
+    return InitialAtoms(np.array(drawn.points), np.zeros(size))
 
 
 def _from_summaries(
     metered: MeteredFederation, names: Sequence[str], size: int, masses: Masses, seed: int
-) -> Seed | None:
+) -> InitialAtoms | None:
+    """Return the coreset of a synthetic union and its potentials; None if all sites refuse."""
     try:
-        summaries = ask_summaries(metered, names, size, seed, record_failures=False)
-    except (PolicyError, FederationError):  # all sites refuse
+        summaries = ask_summaries(metered, names, size, seed, record=False)
+    except (PolicyError, FederationError):
         return None
-    best, sample = distilled(summaries, size, masses, seed)
+    best, sample = distil_summaries(summaries, size, masses, seed)
     points = best.measure.points
     if len(points) < size:  # the sample has fewer distinct points
         points = points[np.arange(size) % len(points)]
     potentials = np.zeros(size)
     if masses == "equal" and len(best.measure) == size:
         potentials = _central_potentials(sample, np.array(points))
-    return Seed(np.array(points), potentials, "summaries", best.distance**2)
+    return InitialAtoms(np.array(points), potentials, best.distance**2)
 
 
 def ask_summaries(
-    metered: MeteredFederation,
-    names: Sequence[str],
-    size: int,
-    seed: int,
-    record_failures: bool = True,
+    metered: MeteredFederation, names: Sequence[str], size: int, seed: int, record: bool = True
 ) -> dict[str, Summary]:
-    """Return one summary of each site that does not refuse."""
-    request = SummaryRequest(min(size, _CELLS), "diag", 2.0, seed, calibration=False)
+    """Return one summary of each site that does not refuse; `record` lists the others as failed."""
+    request = SummaryRequest(min(size, _MAX_CELLS), "diag", 2.0, seed, calibration=False)
     replies = metered.ask(
-        dict.fromkeys(names, request),
-        SummaryReply,
-        allow_failures=True,
-        record_failures=record_failures,
+        dict.fromkeys(names, request), SummaryReply, allow_failures=True, record=record
     )
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
@@ -114,10 +115,10 @@ def ask_summaries(
     )
 
 
-def distilled(
+def distil_summaries(
     summaries: dict[str, Summary], size: int, masses: Masses, seed: int
 ) -> tuple[Atoms, Measure]:
-    """Return the best coreset of a synthetic union over a few restarts, and that sample."""
+    """Return the best coreset of a synthetic union over a few restarts, and the synthetic union."""
     sample = synthetic_union(summaries, max(_MIN_UNION_POINTS, _POINTS_PER_ATOM * size), seed)
     coresets = [distil(sample, size, masses, 1, seed + k) for k in range(_RESTARTS)]
     return min(coresets, key=lambda coreset: coreset.distance), sample
@@ -127,8 +128,8 @@ def _central_potentials(sample: Measure, atoms: Floats) -> Floats:
     """Return optimal potentials of the transport from the synthetic union to the atoms.
 
     Often many potentials are optimal, and those of the real data may differ from them in any
-    direction. So the centre of the optimal set is the best start. Large regularisation, for which
-    potentials are unique, leads there.
+    direction. So the centre of the set of optimal potentials is the best start. A solver that
+    begins with large regularisation, for which potentials are unique, ends there.
     """
     measure = Dataset(sample).canonical().measure
 
@@ -142,7 +143,7 @@ def _central_potentials(sample: Measure, atoms: Floats) -> Floats:
         potentials=np.zeros(len(atoms)),
         weights=np.full(len(atoms), 1 / len(atoms)),
         rng=np.random.default_rng(0),
-        scale=_FIRST_REG * float(ground_cost(atoms, atoms).max()),
+        scale=_CENTRAL_SCALE * float(ground_cost(atoms, atoms).max()),
         tol=_CENTRAL_TOL,
     )
     union.certify(_CENTRAL_ROUNDS)
@@ -150,37 +151,33 @@ def _central_potentials(sample: Measure, atoms: Floats) -> Floats:
 
 
 def synthetic_union(summaries: dict[str, Summary], size: int, seed: int) -> Measure:
-    """Draw about `size` points, from each site in proportion to its samples and at least one."""
+    """Draw about `size` points in all, from each site in proportion to its samples, at least one.
+
+    The total is at most the number of samples.
+    """
     counts = np.array([summary.count for summary in summaries.values()], dtype=np.float64)
     total = min(size, max(int(counts.sum()), len(counts)))
     points, weights = [], []
     for (name, summary), count in zip(summaries.items(), counts, strict=True):
-        share = count / counts.sum()
-        drawn = max(1, round(share * total))
+        site_weight = count / counts.sum()
+        site_size = max(1, round(site_weight * total))
         rng = np.random.default_rng([seed, client_seed(name)])
-        points.append(SyntheticSample.of(summary).draw(drawn, rng).points)
-        weights.append(np.full(drawn, share / drawn))
+        points.append(SyntheticSample.of(summary).draw(site_size, rng).points)
+        weights.append(np.full(site_size, site_weight / site_size))
     all_weights = np.concatenate(weights)
     # Nearly equal weights are made equal, because transport of equal weights is faster.
     nearly_equal = float(all_weights.max()) <= 1.5 * float(all_weights.min())
     return Measure(np.concatenate(points), None if nearly_equal else all_weights)
 
 
-def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:
-    drawn = draw_support(moments, size, np.random.default_rng(seed))
-    return Seed(np.array(drawn.points), np.zeros(size), "moments")
-
-
 def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moments]:
     """Return count, mean and scale of all sites that do not refuse."""
     requests = dict.fromkeys(names, MomentsRequest())
     try:
-        replies = metered.ask(requests, Moments, allow_failures=True, record_failures=False)
+        replies = metered.ask(requests, Moments, allow_failures=True, record=False)
     except PolicyError as error:
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."
         ) from None
-    agreed = metered.keep_majority(
-        replies, {name: len(reply.mean) for name, reply in replies.items()}
-    )
+    agreed = metered.keep_majority(replies, {name: len(reply.mean) for name, reply in replies.items()})
     return list(agreed.values())
