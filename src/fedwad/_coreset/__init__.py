@@ -1,1 +1,1 @@
-"""The algorithms behind `fedwad.coreset`: first atoms, the union of the sites, the paper's epochs."""
+"""The algorithms behind `fedwad.coreset`: first atoms, the union, the paper's epochs."""

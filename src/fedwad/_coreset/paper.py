@@ -190,7 +190,7 @@ def _interpolate_on_support(plan: Plan, t: float) -> Measure:
 def _gradient(coreset: Measure, means: Floats, distance: float) -> Floats:
     """Return the gradient in the coreset's points of W2 = `distance` from other data.
 
-    `means` has the mean of the data that are transported to each point; zeros if W2 is zero.
+    `means` has the mean of the data that are transported to each point of the coreset.
     """
     of_square = 2 * coreset.weights[:, None] * (coreset.points - means)
     return np.asarray(of_square / (2 * distance or 1.0))
