@@ -86,7 +86,7 @@ def _from_summaries(
 ) -> InitialAtoms | None:
     """Return the coreset of a synthetic union and its potentials; None if all sites refuse."""
     try:
-        summaries = ask_summaries(metered, names, size, seed, record=False)
+        summaries = ask_summaries(metered, names, size, seed, record_failures=False)
     except (PolicyError, FederationError):
         return None
     best, sample = distil_summaries(summaries, size, masses, seed)
@@ -100,12 +100,19 @@ def _from_summaries(
 
 
 def ask_summaries(
-    metered: MeteredFederation, names: Sequence[str], size: int, seed: int, record: bool = True
+    metered: MeteredFederation,
+    names: Sequence[str],
+    size: int,
+    seed: int,
+    record_failures: bool = True,
 ) -> dict[str, Summary]:
-    """Return one summary of each site that does not refuse; `record` lists the others as failed."""
+    """Return one summary of each site that does not refuse; `record_failures` lists others."""
     request = SummaryRequest(min(size, _MAX_CELLS), "diag", 2.0, seed, calibration=False)
     replies = metered.ask(
-        dict.fromkeys(names, request), SummaryReply, allow_failures=True, record=record
+        dict.fromkeys(names, request),
+        SummaryReply,
+        allow_failures=True,
+        record_failures=record_failures,
     )
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
@@ -174,10 +181,12 @@ def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moment
     """Return count, mean and scale of all sites that do not refuse."""
     requests = dict.fromkeys(names, MomentsRequest())
     try:
-        replies = metered.ask(requests, Moments, allow_failures=True, record=False)
+        replies = metered.ask(requests, Moments, allow_failures=True, record_failures=False)
     except PolicyError as error:
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."
         ) from None
-    agreed = metered.keep_majority(replies, {name: len(reply.mean) for name, reply in replies.items()})
+    agreed = metered.keep_majority(
+        replies, {name: len(reply.mean) for name, reply in replies.items()}
+    )
     return list(agreed.values())

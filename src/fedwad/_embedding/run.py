@@ -7,19 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedwad._distance.run import draw_support
 from fedwad._matrix.result import MatrixRound
 from fedwad._matrix.shaping import ShapedSupport, cell_means, shape_support
 from fedwad._matrix.task import Progress
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import (
-    CellsRequest,
-    ClassStatistics,
-    MeteredFederation,
-    Moments,
-    MomentsRequest,
-    SummaryReply,
-)
+from fedwad.federation import CellsRequest, ClassStatistics, MeteredFederation, SummaryReply
 from fedwad.ot import CovarianceType, Measure
 
 __all__ = ["EmbeddingTask", "SentCells", "ask_cells"]
@@ -60,23 +52,14 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> SentCells:
     The messages are those of the method "hub": moments, and cells of a transport to a support. A
     site that does not shape the support sends only one message.
     """
-    shaping_sites = _shaping_sites(task)
-    replies = metered.ask(
-        dict.fromkeys(shaping_sites, MomentsRequest(task.class_statistics)),
-        Moments,
-        allow_failures=True,
-        at_least=1,
-    )
-    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    replies = metered.keep_majority(replies, dimensions, task.class_statistics)
-    support = draw_support(list(replies.values()), task.support, np.random.default_rng(task.seed))
     shaped = shape_support(
         metered,
-        tuple(replies),
-        support,
+        _shaping_sites(task),
         task.class_statistics,
-        task.rounds,
-        lambda done: task.report(Progress("shaping the support", done, task.rounds)),
+        size=task.support,
+        seed=task.seed,
+        rounds=task.rounds,
+        report=lambda done: task.report(Progress("shaping the support", done, task.rounds)),
         at_least=1,
     )
     return SentCells(shaped.support, _ask_final_cells(metered, task, shaped), shaped.history)

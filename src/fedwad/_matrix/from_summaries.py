@@ -79,7 +79,9 @@ def estimate_from_releases(
     `lower` and `upper` are a range in which a distance is likely to lie; they are not certified.
     """
     replies = _ask_sites(metered, task, PrivateRequest.of(guarantee), PrivateReply)
-    replies = metered.keep_majority(replies, {name: len(reply.mean) for name, reply in replies.items()})
+    replies = metered.keep_majority(
+        replies, {name: len(reply.mean) for name, reply in replies.items()}
+    )
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
     contributions: dict[Pair, Floats] = {}

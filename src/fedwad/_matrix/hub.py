@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedwad._distance.run import draw_support
 from fedwad._matrix.saved import MatrixRound
 from fedwad._matrix.shaping import cell_means, shape_support
-from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, all_pairs, ask_moments
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, all_pairs
 from fedwad.federation import CellsRequest, MeteredFederation, SummaryReply
 from fedwad.methods import Hub
 from fedwad.ot import (
@@ -39,15 +38,14 @@ _MAX_PAIRS_FOR_OPTIMAL_COUPLING = 1000
 def estimate_by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixEstimates:
     """Shape one support z by rounds z_s <- mean over sites c of the cell means x_s^c, then ask all
     sites for the summaries of their final cells."""
-    replies = ask_moments(metered, task)
-    support = draw_support(list(replies.values()), method.support, np.random.default_rng(task.seed))
     shaped = shape_support(
         metered,
-        tuple(replies),
-        support,
+        task.names,
         task.class_statistics,
-        method.rounds,
-        lambda done: task.report(Progress("rounds", done, method.rounds)),
+        size=method.support,
+        seed=task.seed,
+        rounds=method.rounds,
+        report=lambda done: task.report(Progress("rounds", done, method.rounds)),
         at_least=2,
     )
     support = shaped.support

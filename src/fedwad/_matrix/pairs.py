@@ -43,7 +43,7 @@ def estimate_by_pairs(
     metered: MeteredFederation, task: MatrixTask, method: Pairs
 ) -> MatrixEstimates:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
-    moments = ask_moments(metered, task)
+    moments = ask_moments(metered, task.names, task.class_statistics)
     names, loops = tuple(moments), _start_loops(moments, task, method)
     history = []
     for number in range(1, method.rounds + 1):

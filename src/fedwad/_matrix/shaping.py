@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedwad._distance.run import draw_support
 from fedwad._matrix.saved import MatrixRound
+from fedwad._matrix.task import ask_moments
 from fedwad.errors import InputError
 from fedwad.federation import CellsRequest, ClassStatistics, MeteredFederation, SummaryReply
 from fedwad.ot import Floats, Measure, Summary
@@ -34,19 +36,22 @@ class ShapedSupport:
 def shape_support(
     metered: MeteredFederation,
     names: Sequence[str],
-    support: Measure,
     class_statistics: ClassStatistics,
+    size: int,
+    seed: int,
     rounds: int,
     report: Callable[[int], None],
     at_least: int,
 ) -> ShapedSupport:
-    """Replace each point z_s of the support, once in each round, by the mean over sites of the
-    means of its cells.
+    """Draw a support of `size` points around the sites' pooled mean, and move it in rounds.
 
-    Before each round, `report` is called with the number of rounds done. Sites that fail are left
-    out, as long as at least `at_least` sites remain.
+    Each round replaces each point by the mean over sites of the means of its cells. Before each
+    round, `report` is called with the number of rounds done. Sites that fail are left out, as long
+    as at least `at_least` sites remain.
     """
-    run, names, history = os.urandom(8).hex(), tuple(names), list[MatrixRound]()
+    moments = ask_moments(metered, names, class_statistics, at_least)
+    support = draw_support(list(moments.values()), size, np.random.default_rng(seed))
+    run, names, history = os.urandom(8).hex(), tuple(moments), list[MatrixRound]()
     for number in range(1, rounds + 1):
         report(number - 1)
         started = time.perf_counter()

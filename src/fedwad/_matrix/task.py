@@ -84,12 +84,17 @@ class MatrixEstimates:
         return self.summaries[: len(self.sites)]
 
 
-def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Moments]:
+def ask_moments(
+    metered: MeteredFederation,
+    names: Sequence[str],
+    class_statistics: ClassStatistics,
+    at_least: int = 2,
+) -> dict[str, Moments]:
     """Return the moments of the sites that answer and have as many features as most sites."""
-    requests = dict.fromkeys(task.names, MomentsRequest(task.class_statistics))
-    replies = metered.ask(requests, Moments, allow_failures=True, at_least=2)
+    requests = dict.fromkeys(names, MomentsRequest(class_statistics))
+    replies = metered.ask(requests, Moments, allow_failures=True, at_least=at_least)
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    return metered.keep_majority(replies, dimensions, task.class_statistics)
+    return metered.keep_majority(replies, dimensions, class_statistics)
 
 
 def all_pairs(count: int) -> list[Pair]:
