@@ -14,6 +14,7 @@ from fedwad.ot import (
     Measure,
     _bounds,
     are_identical,
+    count_synthetic_transports,
     estimate,
     labelled,
     lower_bound,
@@ -23,7 +24,6 @@ from fedwad.ot import (
     summarise_classes,
     synthetic_distance,
     synthetic_distances,
-    synthetic_transports,
     upper_bound,
 )
 from test_otdd import ROUNDING, exact_distance, labelled_sites, random_labelled, some, written_out
@@ -231,7 +231,7 @@ class TestTwins:
         summaries = [summarise(m, 3) for m in random_samples(rng, 3, 3)]
         pairs, calls = [(0, 1), (0, 2)], []
         synthetic_distances(summaries, pairs, on_pair=lambda: calls.append(1))
-        assert len(calls) == synthetic_transports([s.count for s in summaries], pairs) > 0
+        assert len(calls) == count_synthetic_transports([s.count for s in summaries], pairs) > 0
 
     @pytest.mark.parametrize("labels", [False, True])
     def test_threads_change_no_number(self, labels):

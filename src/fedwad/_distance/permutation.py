@@ -147,8 +147,8 @@ def permutation_test(
     with single_threaded_blas():
         replies = ask_blocks(metered, names)
         blocks_of_both = [replies[name] for name in names]
-        least = {} if blocks is None else {"least": blocks}
-        test = run_permutation_test(blocks_of_both, seed=seed, **least)
+        min_blocks = {} if blocks is None else {"min_blocks": blocks}
+        test = run_permutation_test(blocks_of_both, seed=seed, **min_blocks)
     return PermutationTestResult(
         pvalue=test.pvalue,
         statistic=test.statistic,
