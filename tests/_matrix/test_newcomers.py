@@ -155,6 +155,14 @@ def test_without_block_means_errors_of_distances_decide():
         assert found.stranger is stranger
 
 
+def test_a_site_of_one_population_is_placed_among_the_others():
+    rng = np.random.default_rng(0)
+    m = fedwad.matrix({f"site{k}": rng.normal(0, 1, (200, 3)) for k in range(5)})
+    placement = m.placement("site0")  # any site, not only the last one
+    assert not placement.stranger
+    assert {one.site for one in placement.nearest} == set(m.sites[1:])
+
+
 def test_labels_choose_the_clusters(saved):
     m, _, _ = saved
     joined = m.add(rows(1, seed=9), "rome")

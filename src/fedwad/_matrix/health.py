@@ -113,6 +113,11 @@ class Health:
     error: Floats
     variance: Floats
 
+    def among(self, sites: Sequence[int]) -> Health:
+        """Return the tables of some of the sites, by their numbers."""
+        some = np.ix_(sites, sites)
+        return Health(self.square[some], self.error[some], self.variance[sites])
+
     def heterogeneity(self) -> Heterogeneity:
         """Return the mean of the squared distances over all pairs of sites."""
         value = float(self.square[self._pairs].mean())

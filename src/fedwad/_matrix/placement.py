@@ -180,6 +180,8 @@ def _suggest_clusters(matrix: MatrixResult, others: list[int]) -> list[int]:
         matrix,
         sites=tuple(matrix.sites[i] for i in others),
         population_interval=(low[submatrix], high[submatrix]),
+        health=None if matrix.health is None else matrix.health.among(others),
+        rows=tuple(matrix.rows[i] for i in others) if matrix.rows else (),
         **parts,
     )
     return [int(label) for label in rest.cluster(rest.suggest().k)]
