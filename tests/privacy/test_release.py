@@ -194,7 +194,7 @@ def test_a_private_classifier_is_saved_with_its_guarantee(tmp_path):
 
 def test_labels_that_cannot_be_asked_for(points):
     sites, _ = labelled_sites()
-    with pytest.raises(InputError, match="without labels"):
+    with pytest.raises(InputError, match="has no labels"):
         fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10)).fit(sites)
     with pytest.raises(InputError, match="have no labels"):
         fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10, labels=["ill"])).fit({"a": points})

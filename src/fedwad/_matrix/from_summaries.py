@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -31,8 +31,6 @@ from fedwad.privacy import DP, denoise, privacy_noise_effect, sampling_noise
 
 __all__ = ["estimate_from_releases", "estimate_from_summaries"]
 
-R = TypeVar("R", SummaryReply, PrivateReply)
-
 
 def estimate_from_summaries(
     metered: MeteredFederation, task: MatrixTask, method: Summary
@@ -41,7 +39,10 @@ def estimate_from_summaries(
     request = SummaryRequest(
         method.cells, method.covariance_type, task.p, task.seed, task.class_statistics
     )
-    replies = _ask_sites(metered, task, request, SummaryReply)
+    with _report_asking(task):
+        replies = metered.ask(
+            dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
+        )
     dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
     replies = metered.keep_majority(replies, dimensions)
     summaries = [reply.summary for reply in replies.values()]
@@ -78,7 +79,9 @@ def estimate_from_releases(
 
     `lower` and `upper` are a range in which a distance is likely to lie; they are not certified.
     """
-    replies = _ask_sites(metered, task, PrivateRequest.of(guarantee), PrivateReply)
+    requests = dict.fromkeys(task.names, PrivateRequest.of(guarantee))
+    with _report_asking(task):
+        replies = metered.ask(requests, PrivateReply, allow_failures=True, at_least=2)
     replies = metered.keep_majority(
         replies, {name: len(reply.mean) for name, reply in replies.items()}
     )
@@ -102,19 +105,12 @@ def estimate_from_releases(
     )
 
 
-def _ask_sites(
-    metered: MeteredFederation,
-    task: MatrixTask,
-    request: SummaryRequest | PrivateRequest,
-    expected: type[R],
-) -> dict[str, R]:
-    """Send the request to all sites; return the replies of those that answer, at least two."""
+@contextmanager
+def _report_asking(task: MatrixTask) -> Iterator[None]:
+    """Report the start and the end of the round in which all sites are asked."""
     task.report(Progress("asking sites", 0, len(task.names)))
-    replies = metered.ask(
-        dict.fromkeys(task.names, request), expected, allow_failures=True, at_least=2
-    )
+    yield
     task.report(Progress("asking sites", len(task.names), len(task.names)))
-    return replies
 
 
 def _synthetic_distances(
