@@ -933,7 +933,7 @@ class TestRealData:
     def images(self):
         """Loads an image set in the paper's normalisation; skips where there is none on this
         machine."""
-        beside = Path(__file__).parents[2] / "shared" / "data"
+        beside = Path(__file__).parents[3] / "shared" / "data"
         folder = os.environ.get("FEDWAD_DATA") or (str(beside) if beside.is_dir() else None)
         if folder is None:
             pytest.skip("no folder of datasets: set FEDWAD_DATA")
