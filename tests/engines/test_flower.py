@@ -667,9 +667,16 @@ def test_the_submitted_app_holds_the_job_and_no_code(tmp_path_factory, word, cli
 
 
 def test_a_job_too_large_for_flower_is_refused(tmp_path):
-    job = Job("distance", ("a", "b"), {"support": [0.5] * 300_000})
+    job = Job("distance", ("a", "b"), {"init": [[0.5]] * 300_000})
     with pytest.raises(InputError, match="too large"):
         write_app(tmp_path, job_settings(job, ()) | SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["round_timeout", "patience"])
+@pytest.mark.parametrize("seconds", ["inf", "nan"])
+def test_times_that_toml_cannot_hold_as_json_are_refused(name, seconds):
+    with pytest.raises(InputError, match=f"{name} is {seconds}; give a finite number"):
+        flower.submit(DISTANCE, connect="127.0.0.1:1", **{name: float(seconds)})
 
 
 def test_without_flower_one_sentence_says_what_to_install(monkeypatch, sites):

@@ -82,16 +82,16 @@ class Control:
         (self._home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def start(self, app: Path, options: Sequence[str] = ()) -> str:
-        """Start a run of this app and return the number of the run."""
+        """Start a run of this app and return the ID of the run."""
         process = self._start_flwr("run", str(app), _LINK, "--format", "json", *options)
         try:
-            return self._run_number(process)
-        except KeyboardInterrupt:  # the run may have started: find its number to stop it
+            return self._run_id(process)
+        except KeyboardInterrupt:  # the run may have started: find its ID to stop it
             with suppress(FederationError):
-                self.stop(self._run_number(process))
+                self.stop(self._run_id(process))
             raise
 
-    def _run_number(self, process: subprocess.Popen[str]) -> str:
+    def _run_id(self, process: subprocess.Popen[str]) -> str:
         run = self._await_output(process).get("run-id")
         if not isinstance(run, str):
             raise FederationError(

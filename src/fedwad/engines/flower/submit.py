@@ -1,12 +1,13 @@
 """Submit a job to a SuperLink from the analyst's machine, follow it, and return its result.
 
 The submitted app contains no code. It names the ServerApp and the ClientApp of the fedwad that is
-installed at the SuperLink and at the sites.
+installed at the SuperLink and at the sites. The outcome of a run is its result or its error.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -65,14 +66,14 @@ def submit(
         certificates when left out
     timeout : seconds to wait for the result; after that the run is stopped
     round_timeout : seconds that a site may take for one reply
-    patience : seconds to wait until all sites are connected
+    patience : seconds that the run waits at its start until the sites of the job are connected
     on_progress : called with each sentence about the progress of the run
-    resume : continue from the last round in the SuperLink's journal (its operator sets
-        FEDWAD_CHECKPOINTS)
+    resume : continue an interrupted run of the same job from the replies in its journal. The
+        SuperLink writes one if its operator names a folder in FEDWAD_CHECKPOINTS.
 
     Raises
     ------
-    FederationError or the error of the run, with one sentence. Ctrl-C stops the run.
+    InputError, FederationError or the error of the run, with one sentence. Ctrl-C stops the run.
     """
     need_flower()
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
@@ -91,7 +92,7 @@ def submit(
 
 
 def job_settings(job: Job, sites: Sequence[str]) -> dict[str, str]:
-    """The settings from which the ServerApp knows the job and its sites."""
+    """The settings that tell the ServerApp the job and its sites, both as JSON."""
     return {"job": job.to_json(), "sites": json.dumps(list(sites))}
 
 
@@ -106,12 +107,15 @@ def write_app(
 
     marker = f"fedwad-{secrets.token_hex(8)}"
     text = _PYPROJECT.format(version=__version__, server=_SERVER_APP, client=client_app)
-    # JSON spells plain values as TOML does.
+    # JSON spells ASCII text, booleans and finite numbers as TOML does.
     for key, value in {"marker": marker, **settings}.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{key.replace('-', '_')} is {value}; give a finite number.")
         text += f"{key} = {json.dumps(value)}\n"
     if len(text.encode()) > _MAX_JOB:
         raise InputError(
-            "The job is too large for Flower, which accepts a megabyte; give a smaller support."
+            "The job is too large for Flower, which accepts a megabyte; shorten its longest option,"
+            " such as the points of init."
         )
     app = folder / "app"
     app.mkdir()
@@ -128,7 +132,8 @@ def run_app(
 ) -> dict[str, Any]:
     """Start a run and return its result; stop the run if it takes too long or is interrupted.
 
-    `await_outcome` is called with the number of the run and with the deadline.
+    `await_outcome` is called with the ID of the run and with the deadline, and returns the outcome.
+    It raises TimeoutError at the deadline.
     """
     deadline = time.monotonic() + timeout
     run = control.start(app, options)
@@ -152,7 +157,10 @@ def _await_outcome_in_log(
     run: str,
     deadline: float,
 ) -> dict[str, Any]:
-    """Read the log until it contains the outcome, from its start again if the stream breaks off."""
+    """Read the log of a run until the outcome has come, and return the outcome.
+
+    If the stream of lines breaks off, the log is read again from its first line.
+    """
     finished = False
     while True:
         with closing(control.log(run, deadline)) as log:
@@ -168,14 +176,18 @@ def _await_outcome_in_log(
 
 
 def _has_finished(control: Control, run: str, deadline: float) -> bool:
-    """Whether the run has finished; FederationError if the SuperLink fails to answer thrice."""
-    for last in (False, False, True):
+    """Whether the run has finished.
+
+    Raises FederationError if the SuperLink does not answer three times in a row, and TimeoutError
+    at the deadline.
+    """
+    for is_last_try in (False, False, True):
         if time.monotonic() > deadline:
             raise TimeoutError
         try:
             return control.status(run).startswith("finished")
         except FederationError:
-            if last:
+            if is_last_try:
                 break
             time.sleep(_RETRY)
     raise FederationError(
