@@ -589,7 +589,7 @@ def test_an_outcome_that_nobody_collected_is_fetched_with_the_job():
     ("error", "sentence"),
     [
         ("AuthorizationError", "app_command"),
-        ("SessionClosed", "was restarted"),
+        ("SessionClosed", "perhaps after a restart"),
         ("NoConnection", "host:1 stopped answering"),
         ("JobNotRunning", r"FINISHED:FAILED_TO_RUN \(oslo: no\)"),
     ],

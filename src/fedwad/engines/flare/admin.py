@@ -4,9 +4,10 @@
 has threads that try to reconnect for minutes after a server is gone, and it prints to standard
 output. A process of its own can be ended at any time.
 
-The process reads its task as one line of JSON from standard input. "kit" is the folder of the
-analyst's startup kit; "user" and "address" (of the server) are those in the kit. "job" is the `Job`
-to run, with "settings" for the JobController. Without a job, the connected sites are listed.
+The process reads its order as one line of JSON from standard input. "kit" is the folder of the
+analyst's startup kit; "user" and "address" (of the server) are those in the kit. "job" is the job
+to run, as the text that `Job.to_json` returns, and "settings" are further arguments of the
+`JobController`. An order without a job asks for the list of connected sites.
 
 The process writes its reports as lines of JSON to standard output: {"line": ...} for progress, and
 at the end {"outcome": ...}, {"sites": ...} or {"failed": ...}. It aborts the job when standard
@@ -42,21 +43,21 @@ class _FailedError(Exception):
 
 
 class AdminSession:
-    """A task of the analyst: one job from its submission to its outcome, or a list of sites.
+    """Carries out an order of the analyst: one job from submission to outcome, or a list of sites.
 
     `report` is called with each report except the last, which `run` returns.
     """
 
-    def __init__(self, task: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
-        self._kit, self._user, self._address = task["kit"], task["user"], task["address"]
-        self._job = Job.from_json(task["job"]) if "job" in task else None
-        self._settings = task.get("settings", {})
+    def __init__(self, order: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
+        self._kit, self._user, self._address = order["kit"], order["user"], order["address"]
+        self._job = Job.from_json(order["job"]) if "job" in order else None
+        self._settings = order.get("settings", {})
         self._report, self._job_id = report, ""
         self._session: Any = None
         self.stopped = threading.Event()
 
     def run(self) -> dict[str, Any]:
-        """Return {"outcome": ...} of the job, or {"sites": ...} if the task has no job."""
+        """Return {"outcome": ...} of the job, or {"sites": ...} if the order has no job."""
         self._session = self._log_in()
         connected = sorted(client.name for client in self._session.get_connected_client_list())
         if self._job is None:
@@ -84,8 +85,8 @@ class AdminSession:
         except Exception:  # FLARE raises many kinds of error for wrong certificates
             raise _FailedError(
                 f"The FLARE server at {self._address} cannot be reached as '{self._user}';"
-                " check that it is running, and that its certificate and this one come from the"
-                " same provisioning."
+                " check that it is running, and that its certificate and that in the startup kit"
+                " come from the same provisioning."
             ) from None
 
     def _submit(self, job: Job, names: list[str]) -> None:
@@ -127,10 +128,10 @@ class AdminSession:
         raise _FailedError("The run was stopped.")
 
     def _request(self, content: dict[str, Any]) -> dict[str, Any]:
-        """The progress and the outcome, as `JobController` returns them for this content.
+        """Send a request to the `JobController` and return its answer, with progress and outcome.
 
-        Empty while the process of the job starts. Raises ConnectionError if the server cannot be
-        reached.
+        The answer is empty while the process of the job starts. Raises ConnectionError if the
+        server cannot be reached.
         """
         from nvflare.fuel.flare_api import api_spec
 
@@ -139,12 +140,13 @@ class AdminSession:
                 return dict(self._session.do_app_command(self._job_id, COLLECT, content))
             except api_spec.JobNotRunning:
                 return self._state_without_process()
-        except (api_spec.NoReply, api_spec.InternalError):  # the process does not answer yet
+        except (api_spec.NoReply, api_spec.InternalError):  # the job's process starts
             return {}
         except api_spec.AuthorizationError:
             raise _FailedError(
                 f"The FLARE server does not let '{self._user}' follow the job; ask its operator to"
-                ' add "app_command": "n:submitter" for that role to local/authorization.json.'
+                ' add "app_command": "n:submitter" to the role of this user in'
+                " local/authorization.json."
             ) from None
         except (
             api_spec.SessionClosed,
@@ -153,7 +155,8 @@ class AdminSession:
             api_spec.JobNotFound,
         ):
             raise _FailedError(
-                "The FLARE server was restarted and no longer knows the job; start the job again."
+                "The FLARE server closed the session or no longer knows the job, perhaps after a"
+                " restart; start the job again."
             ) from None
         except (api_spec.NoConnection, RuntimeError, OSError):
             raise ConnectionError from None
@@ -202,15 +205,17 @@ def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
     if not connected:
         raise _FailedError("No site is connected to the FLARE server; start the nodes.")
     if missing:
+        listed = ", ".join(missing)
+        subject = f"Sites {listed} are" if missing[1:] else f"Site {listed} is"
         raise _FailedError(
-            f"Site {', '.join(missing)} is not connected, only {', '.join(connected)};"
-            " check the name, or start its node."
+            f"{subject} not connected, only {', '.join(connected)};"
+            " check the spelling, or start the missing nodes."
         )
     return list(wanted) or connected
 
 
 def main() -> None:
-    """Carry out the task from standard input."""
+    """Carry out the order from standard input."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what FLARE prints goes to standard error
 

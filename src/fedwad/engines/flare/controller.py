@@ -42,7 +42,7 @@ class JobController(Controller):  # type: ignore[misc]
     names : names of the sites
     round_timeout : seconds that a site may take for one reply
     start_timeout : seconds that the process of a site may take to start
-    resume : whether to continue from the checkpoint of an earlier run of the same job
+    resume : whether to continue from the journal of an interrupted run of the same job
     collect : whether an analyst's session will collect the outcome
     """
 

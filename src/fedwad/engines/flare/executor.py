@@ -1,12 +1,14 @@
 """The site's side of a FLARE job: one client that answers messages as long as the job runs.
 
-FLARE starts `ClientExecutor` by its name, in the site's process of the job. FLARE requires an
-`Executor`, but this one has no tasks. Messages come over FLARE's network of processes, `cellnet`,
-which delivers them at once, whereas tasks wait until the site fetches them.
+A job names the class `ClientExecutor`, and FLARE creates it in the process that runs the job at the
+site. FLARE requires an `Executor`, whose purpose is to execute tasks, but this one knows no task.
+Messages come over FLARE's network of processes, `cellnet`, which delivers them at once. Tasks would
+wait until the site fetches them.
 
-FLARE's `collab` calls use the same network and would need less code here. But their jobs always
-contain code, so a site could no longer forbid jobs with code. Tracebacks are sent to the caller.
-Every site may call every other site. And one site that does not start ends the run for all.
+FLARE's `collab` calls use the same network and would need less code here. They have four faults.
+Their jobs always contain code, so a site could no longer forbid jobs with code. They send
+tracebacks to the caller. They let every site call every other site. And if one site does not
+start, they end the run for all.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _CANNOT_OPEN = Failure(
 class ClientExecutor(Executor):  # type: ignore[misc]
     """Answers the messages of this job's server from one `Client`.
 
-    It takes no arguments, so a job cannot change its settings.
+    The constructor takes no arguments, so a job cannot change the settings of the site.
     """
 
     def __init__(self) -> None:
@@ -63,8 +65,10 @@ class ClientExecutor(Executor):  # type: ignore[misc]
         return task_reply(TaskReturn.TASK_UNKNOWN)
 
     def _start(self, fl_ctx: Any) -> None:
-        """Register for messages, and read the data in another thread. Messages that come earlier
-        wait for the data."""
+        """Start to read the data in another thread, and register for messages.
+
+        READY is answered at once. A MESSAGE waits until the data have been read.
+        """
         folder = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir()
         job_server = FQCN.join([FQCN.ROOT_SERVER, fl_ctx.get_job_id()])
         self._server_addresses = FQCN.ROOT_SERVER, job_server
@@ -80,7 +84,7 @@ class ClientExecutor(Executor):  # type: ignore[misc]
         """
         try:
             client = read_config(config_path(folder, name)).open()
-            preload()
+            preload()  # so that the first reply does not wait for libraries to load
             return client
         except Exception as error:
             self.logger.warning(
@@ -89,7 +93,10 @@ class ClientExecutor(Executor):  # type: ignore[misc]
             return None
 
     def _ready(self, message: Any) -> Any:
-        """Tell the server whether this site is still reading its data."""
+        """Tell the server whether this site is still reading its data.
+
+        OPEN is also the answer if the site could not open them; `_answer` says so later.
+        """
         if not self._is_from_server(message):
             return make_reply(ReturnCode.UNAUTHENTICATED)
         return make_reply(ReturnCode.OK, body=OPEN if self._client.done() else OPENING)
@@ -115,11 +122,12 @@ class ClientExecutor(Executor):  # type: ignore[misc]
     def _is_from_server(self, message: Any) -> bool:
         """Whether the sender is the server's main process or its process for this job.
 
-        Sites can send messages to each other through the server, which verifies their origin.
+        FLARE lets sites send messages to each other through the server. The server verifies the
+        origin that a message states.
         """
         from_server = message.get_header(MessageHeaderKey.ORIGIN) in self._server_addresses
         if not from_server:
             self.logger.warning(
-                "fedwad ignored a message that did not come from the server of this job"
+                "fedwad refused a message that did not come from the server of this job"
             )
         return from_server

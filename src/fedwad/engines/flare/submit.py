@@ -40,7 +40,7 @@ def submit(
     connect : the analyst's startup kit, a folder from provisioning; it contains the server's
         address and certificates
     timeout, round_timeout, on_progress : as for `fedwad.engines.flower.submit`
-    resume : continue from the checkpoint that an earlier run of the same job left at the server
+    resume : continue from the journal that an interrupted run of the same job left at the server
 
     Raises
     ------
@@ -91,13 +91,15 @@ def _read_kit(kit: Path) -> dict[str, str]:
         ) from None
 
 
-def _reports(connect: str | Path, task: dict[str, Any], timeout: float) -> Iterator[dict[str, Any]]:
-    """Start the process of an admin session, send it a task and yield its reports.
+def _reports(
+    connect: str | Path, order: dict[str, Any], timeout: float
+) -> Iterator[dict[str, Any]]:
+    """Start the process of an admin session, send it an order and yield its reports.
 
-    `fedwad.engines.flare.admin` describes tasks and reports. The process ends with this generator.
+    `fedwad.engines.flare.admin` describes orders and reports. The process ends with this generator.
     """
     need_flare()
-    task = _read_kit(Path(connect)) | task
+    order = _read_kit(Path(connect)) | order
     process = subprocess.Popen(
         [sys.executable, "-m", "fedwad.engines.flare.admin"],
         stdin=subprocess.PIPE,
@@ -107,19 +109,19 @@ def _reports(connect: str | Path, task: dict[str, Any], timeout: float) -> Itera
         start_new_session=True,  # Ctrl-C ends this process only, which then ends that one
     )
     try:
-        yield from _exchange(process, task, timeout)
+        yield from _exchange(process, order, timeout)
     finally:
         _end_admin(process)
 
 
 def _exchange(
-    process: subprocess.Popen[str], task: dict[str, Any], timeout: float
+    process: subprocess.Popen[str], order: dict[str, Any], timeout: float
 ) -> Iterator[dict[str, Any]]:
-    """Send a task and yield the reports; FederationError if one says so or the time is over."""
+    """Send an order and yield the reports; FederationError if one says so or the time is over."""
     deadline = time.monotonic() + timeout
     if process.stdin is not None:
         with suppress(OSError):  # if the process has ended, there are no reports below
-            process.stdin.write(json.dumps(task) + "\n")
+            process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
     try:
         for line in read_lines(process, deadline):
