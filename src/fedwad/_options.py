@@ -30,8 +30,8 @@ M = TypeVar("M", bound="Method")
 class OptionKind(Protocol):
     """The values that an option can have.
 
-    `annotation` is the type of the option on the command line; None if the command line does not
-    have it.
+    `annotation` is the type of the option on the command line, or None if the command line does not
+    offer the option.
     """
 
     @property
@@ -54,7 +54,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number of at least zero, or above zero."""
+    """A finite number of at least zero, or above zero if `positive`."""
 
     positive: bool = False
     annotation: ClassVar[Any] = float
@@ -167,9 +167,11 @@ class Method:
 
 
 def resolve(method: Any, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
-    """Return the option object for a method's name and keywords; an object is returned unchanged.
+    """Return the option object of the chosen method.
 
-    A keyword of another method is refused with the name of the method that takes it.
+    `method` is the name of one of `methods`, and `options` are its options by keyword. Or `method`
+    is an option object already, which is returned unchanged. If an option belongs to another
+    method, the error names that method.
     """
     if isinstance(method, Method):
         return _check_object(method, options, methods)
@@ -191,7 +193,9 @@ def _check_object(method: Method, options: Mapping[str, Any], methods: Sequence[
                 )
             return method
     classes = " or ".join(allowed.__name__ for allowed in methods)
-    raise InputError(f"method is a {type(method).__name__}, which is not for this; give {classes}.")
+    raise InputError(
+        f"method is a {type(method).__name__}, which this function does not take; give {classes}."
+    )
 
 
 def _unknown_option_message(

@@ -1,4 +1,9 @@
-"""The paper's claims about time and error, judged by the rows of `scaling`."""
+"""The paper's claims about time and error, judged by the rows of `scaling`.
+
+A row compares a first sample of n points with a second sample of n / ratio points, in d dimensions.
+"error" is relative to the distance between the populations, "to sample" to that between the
+samples.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +17,22 @@ from fedwad.experiments._experiment import Claim, Row, mean_by, pick
 __all__ = ["MAX_EXACT_SAMPLES", "POT_DEFAULT", "POT_DEFAULT_ROUNDS", "SUPPORTS", "judge"]
 
 SUPPORTS = (2, 10, 100)
-#: Up to so many samples, FedWaD runs with exact interpolating measures. Their support grows with
-#: the samples; with more of them a round takes minutes.
+#: FedWaD runs with exact interpolating measures only up to this n. Their support grows with n, and
+#: beyond it one round takes minutes.
 MAX_EXACT_SAMPLES = 1000
-#: The method of rows of the exact distance by POT with its default options.
+#: The method in rows of the exact distance by POT with its default options.
 POT_DEFAULT = "POT, default iterations"
-#: The method of rows of `pot_rounds`.
+#: The method in rows of single rounds of FedWaD with exact interpolating measures, for which POT
+#: finds the plans with its default options (`fedwad.experiments._pot_rounds.pot_rounds`).
 POT_DEFAULT_ROUNDS = "FedWaD exact, POT as it comes"
 _ROUNDS = 20  # of FedWaD, as in the paper
 
 
 @dataclass(frozen=True)
 class _Means:
-    """Means of the rows over draws, and the numbers of samples at which methods are compared.
+    """Means of the rows over draws of the samples, and the sizes n at which methods are compared.
 
-    Calling it gives the mean of a column.
+    A call returns the mean of a column.
     """
 
     rows: Sequence[Row]
@@ -41,11 +47,11 @@ class _Means:
 
     @property
     def largest_with_exact(self) -> int:
-        """The largest size at which FedWaD ran with exact interpolating measures."""
+        """The largest n for which FedWaD ran with exact interpolating measures."""
         return max(n for n in self.sizes if n <= MAX_EXACT_SAMPLES)
 
     @property
-    def too_small(self) -> str:
+    def too_small_note(self) -> str:
         return f"quick run, n up to {self.largest} only"
 
     def __call__(self, column: str, method: str, n: int, d: int = 2, ratio: int = 1) -> float:
@@ -98,7 +104,7 @@ def _exact_solver_fails(mean: _Means) -> Claim:
     }
     text = "The exact Wasserstein distance has numerical errors for n >= 5000."
     if not errors:
-        return Claim(text, None, mean.too_small)
+        return Claim(text, None, mean.too_small_note)
     return Claim(
         text,
         max(errors.values()) > 1e-6,
@@ -110,34 +116,35 @@ def _exact_solver_fails(mean: _Means) -> Claim:
 
 def _exact_interpolants_fail(mean: _Means) -> Claim:
     """With exact plans the estimate never increases (Theorem 2, first half), so a rise from one
-    round to the next is a numerical error. The claim fails only if all rounds show none."""
+    round to the next is a numerical error. The claim holds if there is a rise. It does not hold if
+    all 20 rounds were measured and there is none. With fewer rounds it stays open."""
     text = "FedWaD with exact interpolating measures has numerical errors for n >= 1000."
     pot_rows = pick(mean.rows, method=POT_DEFAULT_ROUNDS)
     if not pot_rows:
-        return Claim(text, None, mean.too_small)
-    parts, rises, all_rounds = [], False, True
+        return Claim(text, None, mean.too_small_note)
+    parts, rises, has_all_rounds = [], False, True
     for min_mass, words in (
         (0.0, "as it comes"),
         (1e-5, "without masses up to 1e-5, as in the authors' code,"),
     ):
-        own = pick(pot_rows, least=min_mass)
-        rounds, errors = mean_by(own, "round", "to sample")
-        supports = mean_by(own, "round", "support")[1]
+        chosen = pick(pot_rows, least=min_mass)  # "least" is the stored name of `min_mass`
+        rounds, errors = mean_by(chosen, "round", "to sample")
+        supports = mean_by(chosen, "round", "support")[1]
         rises |= any(late > early + 1e-9 for early, late in pairwise(errors))
-        all_rounds &= len(rounds) >= _ROUNDS
-        listed = ", ".join(
+        has_all_rounds &= len(rounds) >= _ROUNDS
+        listed = ", ".join(  # after rounds 1, 2, ...
             f"{100 * error:+.3f}% ({support:.0f} points)"
             for error, support in zip(errors, supports, strict=True)
         )
         parts.append(f"{words} {listed} after {len(rounds)} rounds")
     n = mean.largest_with_exact
-    certified_error = mean("to sample", "FedWaD exact", n, ratio=3)
+    error_with_optimal_plans = mean("to sample", "FedWaD exact", n, ratio=3)
     return Claim(
         text,
-        True if rises else False if all_rounds else None,
+        True if rises else False if has_all_rounds else None,
         f"with POT, to the sample's exact distance: {'; '.join(parts)}; n = {n}, ratio 1:3, one"
-        f" draw. With plans proved optimal {100 * certified_error:+.2f}% after 20 rounds, the"
-        " support capped at 1000",
+        f" draw. With plans proved optimal {100 * error_with_optimal_plans:+.2f}% after 20 rounds,"
+        " the support capped at 1000",
     )
 
 
@@ -160,7 +167,7 @@ def _fast_for_many_samples(mean: _Means) -> Claim:
     seconds = {method: mean("seconds", method, mean.largest) for method in methods}
     text = "From 5000 samples on FedWaD is as fast as exact optimal transport."
     if mean.largest < 5000:
-        return Claim(text, None, mean.too_small)
+        return Claim(text, None, mean.too_small_note)
     return Claim(
         text,
         seconds["FedWaD S=100"] <= seconds["exact"],
@@ -224,7 +231,7 @@ def _support_takes_longer(mean: _Means) -> Claim:
 
 def _support_helps(mean: _Means) -> Claim:
     def error_reduction(n: int, d: int) -> float:
-        """The part of the error to the sample's distance that 100 points instead of 10 remove."""
+        """By which fraction the error "to sample" is smaller with S = 100 than with S = 10."""
         few, many = (mean("to sample", f"FedWaD S={s}", n, d, ratio=3) for s in (10, 100))
         return 1 - many / few
 

@@ -1,10 +1,17 @@
-"""Coresets of ten points for 20000 images on 100 clients: the paper's method, ours, and the exact
-coreset of all data.
+"""Coresets of ten points for 20000 images on 100 clients, by several methods:
 
-As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each. The paper makes
-1000 epochs. We make 40 with an exact solver, and 1000 with an entropic solver if there is a CUDA
-device. The learning rate decreases so that the points converge. The method "direct" takes the exact
-distance to ten random clients instead of FedWaD, in five times as many epochs.
+- "pooled, exact": all data in one place and exact transport; the better of two local optima;
+- "union": ours, one coreset of all clients' samples, found from sums that clients send;
+- "union, free weights": the same, but the weight of a point is the mass that is nearest to it,
+  whereas all points of the other coresets weigh the same;
+- "one summary each": ours, from one summary of each client;
+- "fedwad, support 10" and "fedwad, support 100": the paper's, in epochs of gradient steps;
+- "direct": as the paper's, but with the exact distance to a client instead of FedWaD.
+
+As in the paper, an epoch asks ten random clients; FedWaD makes 20 rounds with each of them. The
+paper makes 1000 epochs. We make 40 with an exact solver and, if there is a CUDA device, also 1000
+with an entropic solver. "direct" makes 200 with an exact solver. The learning rate decreases from
+epoch to epoch, so that the points converge. Times are processor times.
 """
 
 from __future__ import annotations
@@ -48,10 +55,11 @@ __all__ = [
 ]
 
 _SIZE = 10  # points of a coreset
-#: Besides the last epoch, epochs after which the distance to all data is computed.
+#: In a run of 1000 epochs, the distance to all data is computed after these and after the last.
 _EVALUATED_EPOCHS = (40, *range(100, 1000, 100))
-_LEARNING_RATE = 0.06  # of FedWaD's epochs
-_NEIGHBOURS = 50  # samples whose most frequent class a point represents
+_LEARNING_RATE = 0.06  # in the first epoch of the paper's method
+_NEIGHBOURS = 50  # nearest samples of a point; it represents their most frequent class
+#: Images of points do not show their weights, so free weights are left out.
 _DRAWN_METHODS = [method for method in METHODS if "free" not in method]
 
 
@@ -67,14 +75,15 @@ def _tasks(quick: bool) -> list[Settings]:
     if not quick:
         many = sizes | {"epochs": PAPER_EPOCHS}
         tasks += [case | {"method": method, **many} for case in cases for method in PAPER_METHODS]
-    return sorted(tasks, key=lambda task: task["method"] == METHODS[-1])  # the slowest last
+    slowest = PAPER_METHODS[1]
+    return sorted(tasks, key=lambda task: task["method"] == slowest)  # it runs last
 
 
 def _skip_reason(epochs: int, **_: Any) -> str | None:
-    """Without a GPU 1000 epochs would take hours."""
+    """A reason for 1000 epochs without a GPU, which would take hours."""
     if epochs < PAPER_EPOCHS or has_cuda():
         return None
-    return f"without a CUDA device {PAPER_EPOCHS} epochs are not made."
+    return f"{PAPER_EPOCHS} epochs run only on a CUDA device."
 
 
 @cache
@@ -87,10 +96,11 @@ def divide_images(data: str, K: int, clients: int, samples: int, seed: int = 0) 
 def pooled_coreset(
     points: Floats, size: int, starts: int = 2, seed: int = 0, max_steps: int = 60
 ) -> tuple[Floats, float]:
-    """The Wasserstein coreset of pooled data by exact transport, and its distance to them.
+    """A Wasserstein coreset of pooled data by exact transport, and its distance to them.
 
-    A step solves for the optimal plan, then moves each atom to the mean of the samples it gets. The
-    best of a few random starts is taken. The first steps use 2000 of the samples, which saves time.
+    A step solves for the optimal plan, then moves each atom to the mean of the samples it gets,
+    until a local optimum is reached. Of the optima from a few random starts, the best is returned.
+    The first steps use 2000 of the samples, which saves time.
     """
     candidates = []
     for number in range(starts):
@@ -149,7 +159,7 @@ def measure_method(
 def _coreset_options(method: str, epochs: int) -> dict[str, Any]:
     """The options of `fedwad.coreset` for a method of this experiment."""
     if method in PAPER_METHODS:
-        sizes = {"support": _support(method), "rounds": epochs}
+        sizes = {"support": _support(method), "rounds": epochs}  # `rounds` counts epochs here
         return {"method": "fedwad", **sizes, "learning_rate": _LEARNING_RATE}
     options: dict[str, dict[str, Any]] = {
         "union": {"method": "union"},
