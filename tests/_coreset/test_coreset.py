@@ -475,7 +475,7 @@ def test_one_point_is_the_mean():
         ({"learning_rate": 0, "method": "fedwad"}, "learning_rate is 0"),
         ({"optimizer": "big", "method": "fedwad"}, "optimizer is 'big'"),
         ({"sites": ["nobody"]}, "no site 'nobody'"),
-        ({"sites": []}, "0 sites came"),
+        ({"sites": []}, "0 sites given"),
     ],
 )
 def test_wrong_options_are_one_sentence(options, sentence):

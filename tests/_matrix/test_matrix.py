@@ -698,7 +698,7 @@ class TestWrongInput:
             fedwad.matrix(data)
 
     def test_one_client(self):
-        with pytest.raises(InputError, match="1 site came; a matrix needs at least two"):
+        with pytest.raises(InputError, match="1 site given; a matrix needs at least two"):
             fedwad.matrix({"a": np.zeros((5, 2))})
         with pytest.raises(InputError):
             fedwad.matrix({})

@@ -277,7 +277,7 @@ def test_other_names_of_features_are_noticed():
     }
     found = fedwad.matrix(Wire(by_column, clients))
     assert list(found.failed) == ["rome"]
-    assert "different names than those of most sites" in found.failed["rome"]
+    assert "names of its features are not the most frequent ones" in found.failed["rome"]
     names = dict(
         zip(DATA, (None, ("a", "b", "c"), ("a", "b", "d")), strict=True)
     )  # the first has none

@@ -28,8 +28,8 @@ def test_all_some_and_one(federation):
     [
         (["paris", "lima"], 1, "There is no site 'lima'; the sites are paris, oslo, rome."),
         (["paris", "paris"], 1, "A site is named twice; name each once."),
-        ([], 1, "0 sites came; a sum needs at least one."),
-        (["paris"], 2, "1 site came; a sum needs at least two."),
+        ([], 1, "0 sites given; a sum needs at least one."),
+        (["paris"], 2, "1 site given; a sum needs at least two."),
     ],
 )
 def test_wrong_names(federation, clients, least, sentence):

@@ -117,7 +117,7 @@ def ask_summaries(
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
-    return metered.keep_majority(
+    return metered.keep_most_frequent_dimension(
         summaries, {name: summary.dimension for name, summary in summaries.items()}
     )
 
@@ -186,7 +186,7 @@ def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moment
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."
         ) from None
-    agreed = metered.keep_majority(
+    agreed = metered.keep_most_frequent_dimension(
         replies, {name: len(reply.mean) for name, reply in replies.items()}
     )
     return list(agreed.values())

@@ -44,7 +44,7 @@ def estimate_from_summaries(
             dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
         )
     dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
-    replies = metered.keep_majority(replies, dimensions)
+    replies = metered.keep_most_frequent_dimension(replies, dimensions)
     summaries = [reply.summary for reply in replies.values()]
     pairs = all_pairs(len(summaries))
     upper = upper_bounds(
@@ -82,7 +82,7 @@ def estimate_from_releases(
     requests = dict.fromkeys(task.names, PrivateRequest.of(guarantee))
     with _report_asking(task):
         replies = metered.ask(requests, PrivateReply, allow_failures=True, at_least=2)
-    replies = metered.keep_majority(
+    replies = metered.keep_most_frequent_dimension(
         replies, {name: len(reply.mean) for name, reply in replies.items()}
     )
     denoised = [denoise(reply) for reply in replies.values()]

@@ -94,7 +94,7 @@ def ask_moments(
     requests = dict.fromkeys(names, MomentsRequest(class_statistics))
     replies = metered.ask(requests, Moments, allow_failures=True, at_least=at_least)
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    return metered.keep_majority(replies, dimensions, class_statistics)
+    return metered.keep_most_frequent_dimension(replies, dimensions, class_statistics)
 
 
 def all_pairs(count: int) -> list[Pair]:

@@ -12,15 +12,18 @@ from fedwad.federation.needs import KINDS
 from fedwad.ot import CovarianceType, check_order
 from fedwad.tables import label_text
 
-__all__ = ["CHECKS", "COVARIANCE_TYPES", "UNAVERAGED_KINDS", "LabelName"]
+__all__ = ["CHECKS", "COVARIANCE_TYPES", "KINDS_WITH_EPSILON", "LabelName"]
 
 _MAX_LINE_CHARS = 200
+# Numbers of a table are floats. From here on their text has a point or an exponent, so it would
+# never equal the text of an integer.
 _MAX_LABEL_NUMBER = 10**15
 #: The name of a label: a string, an integer or a boolean.
 LabelName = str | int | bool
-#: Kinds whose replies average no samples, or, under noise, have a privacy budget instead.
-UNAVERAGED_KINDS = ("describe", "private")
-_LIMITED_KINDS = tuple(kind for kind in KINDS if kind not in UNAVERAGED_KINDS)
+#: Kinds that a policy with an epsilon may allow. The rule max_distinct_replies does not limit them.
+KINDS_WITH_EPSILON = ("describe", "private")
+#: Kinds that the rule max_distinct_replies can limit.
+_KINDS_WITH_LIMIT = tuple(kind for kind in KINDS if kind not in KINDS_WITH_EPSILON)
 #: All but "auto", from the one that reveals most to the one that reveals least.
 COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 
@@ -43,7 +46,7 @@ class _FrozenCounts(dict[str, int]):
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
-    """A collection as a tuple; (None,), which every check refuses, for anything else."""
+    """A collection as a tuple. Anything else becomes (None,), which the checks below refuse."""
     return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (None,)
 
 
@@ -63,20 +66,24 @@ def _check_models(models: Any, _: str) -> tuple[str, ...]:
 
 
 def _check_label_names(label_names: Any, _: str) -> tuple[LabelName, ...]:
-    """The public names of classes; two names that would be read as one label are refused."""
+    """The public names of classes.
+
+    Two names that would be read as one label, such as "1" and "01", are refused.
+    """
     names = tuple(label_names) if isinstance(label_names, list | tuple) else (None,)
     texts = [label_text(name) for name in names]
     types = {type(name) for name in names}
     small = all(type(name) is not int or abs(name) < _MAX_LABEL_NUMBER for name in names)
     if types - {str, int, bool} or len(types) > 1 or len(set(texts)) < len(texts) or not small:
         raise InputError(
-            "label_names must be a list of different strings, or of different integers."
+            "label_names must be a list of strings, of integers of up to 15 digits, or of"
+            ' booleans, all different; "1" and "01" count as the same.'
         )
     return names
 
 
 def _check_orders(orders: Any, _: str) -> tuple[float, ...] | None:
-    """Orders of distances in ascending order; None for any, which a file spells "any"."""
+    """The allowed orders p of distances, sorted; None if all are, which a file spells "any"."""
     if orders is None or orders == "any":
         return None
     if not isinstance(orders, list | tuple | set | frozenset):
@@ -97,29 +104,30 @@ def _check_line(value: Any, rule: str) -> str:
 
 
 def _check_limit(value: Any, rule: str, least: int = 0) -> int | None:
-    """An integer, or None for no limit, which a file spells inf."""
+    """A limit of at least `least`; None for no limit, which a file spells inf."""
     return None if value is None or value == math.inf else check_integer(value, rule, least)
 
 
-def _check_distinct(value: Any, rule: str) -> int | Mapping[str, int] | None:
+def _check_distinct_replies(value: Any, rule: str) -> int | Mapping[str, int] | None:
+    """One limit for all kinds, limits for some kinds, or None for no limit."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
         return check_integer(value, rule, 0)
-    if not value or not set(value) <= set(_LIMITED_KINDS):
+    if not value or not set(value) <= set(_KINDS_WITH_LIMIT):
         raise InputError(
             f"{rule} is {dict(value)!r}; give a number, or numbers for some of"
-            f" {', '.join(_LIMITED_KINDS)}."
+            f" {', '.join(_KINDS_WITH_LIMIT)}."
         )
-    kinds = [kind for kind in _LIMITED_KINDS if kind in value]
+    kinds = [kind for kind in _KINDS_WITH_LIMIT if kind in value]
     return _FrozenCounts({k: check_integer(value[k], f"{rule} of {k}", 0) for k in kinds})
 
 
-#: The check of each rule but the privacy budget.
+#: The check of each rule but the privacy budget, which is epsilon and delta.
 CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "allow": _check_kinds,
     "models": _check_models,
-    "exact_interpolant": _check_bool,
+    "exact_interpolant": _check_bool,  # of FedWaD; it reveals every sample
     "uniform_support": _check_bool,
     "classes": _check_bool,
     "calibration": _check_bool,
@@ -132,7 +140,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "min_support": check_integer,
     "max_support": lambda value, rule: _check_limit(value, rule, 1),
     "max_queries": _check_limit,
-    "max_evaluations": _check_limit,
-    "max_distinct_replies": _check_distinct,
+    "max_evaluations": _check_limit,  # of requests of kind "evaluate"
+    "max_distinct_replies": _check_distinct_replies,
     "label_names": _check_label_names,
 }

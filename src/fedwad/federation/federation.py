@@ -1,4 +1,4 @@
-"""What algorithms see of an engine: sites to ask, and answers."""
+"""What algorithms see of sites: names to ask, and answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from fedwad._checks import format_value
-from fedwad._words import to_printable
+from fedwad._words import pluralize, to_printable
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.agreement import check_same_features
 from fedwad.federation.bundle import Bundle, BundleReply
@@ -29,7 +29,9 @@ __all__ = [
     "choose_sites",
 ]
 
+#: What one message asks of a site: one request, or several in a bundle.
 Question = Request | Bundle
+#: What came back: a reply, one reply or failure for each request of a bundle, or a failure.
 Answer = Reply | BundleReply | Failure
 R = TypeVar("R", bound=Reply | BundleReply)
 T = TypeVar("T")
@@ -38,7 +40,10 @@ _SILENT = Failure("silent", "no reply came; check that the site is running.")
 
 
 class Federation(Protocol):
-    """Sites that can be asked. Algorithms know nothing else of an engine."""
+    """Sites that can be asked, in this process or through an engine.
+
+    Algorithms know nothing else of them.
+    """
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,7 +51,10 @@ class Federation(Protocol):
         ...
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        """Send each named site its request, all in one round; return replies or failures."""
+        """Send each named site its request, all in one round; return replies or failures.
+
+        A site that did not answer may be missing from what is returned.
+        """
         ...
 
 
@@ -92,14 +100,22 @@ class Site:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of payload that sites sent (`up`) and received (`down`), and the number of replies."""
+    """What travelled between the server and the sites.
+
+    Only requests with a valid reply are counted, and their replies; failures are not.
+
+    Attributes
+    ----------
+    up, down : bytes of payload that sites sent and received
+    messages : number of replies; the replies to a bundle count as one
+    """
 
     up: int = 0
     down: int = 0
     messages: int = 0
 
     def plus_round(self, requests: Mapping[str, Question], replies: Mapping[str, Any]) -> Traffic:
-        """This traffic and that of one more round: the replies, and the requests to their sites."""
+        """This traffic and that of one more round: `replies`, and the requests that they answer."""
         return Traffic(
             up=self.up + sum(map(payload_bytes, replies.values())),
             down=self.down + sum(payload_bytes(requests[name]) for name in replies),
@@ -108,11 +124,11 @@ class Traffic:
 
 
 class MeteredFederation:
-    """A federation that counts what travels and checks what comes back.
+    """Asks a federation, counts what travels and checks what comes back.
 
-    `traffic` begins with the messages by which the sites agreed on a schema. `failed` holds the
-    sites that were left out, and why. `on_reply(site, request, reply)` is called after the check of
-    each reply.
+    It is not a Federation itself: its `ask` raises failures or leaves sites out. `traffic` begins
+    with the messages by which the sites agreed on a schema. `failed` maps each site that was left
+    out to the reason. `on_reply(site, request, reply)` is called for each reply that is valid.
     """
 
     def __init__(
@@ -125,8 +141,8 @@ class MeteredFederation:
         self.features: tuple[str, ...] | None = getattr(federation, "features", None)
         self.schema: Schema | None = getattr(federation, "schema", None)
         self.traffic = Traffic() if self.schema is None else Traffic(*self.schema.traffic)
-        #: Whether all sites are in this process. They cannot lie, so what they disagree on is a
-        #: mistake of the caller.
+        #: Whether all sites are in this process. Such sites cannot lie, so the caller made a
+        #: mistake if they disagree.
         self._in_process = bool(getattr(federation, "in_process", False))
         self.failed: dict[str, str] = {}
 
@@ -140,10 +156,10 @@ class MeteredFederation:
         record_failures: bool = True,
         blame_sites: bool = False,
     ) -> dict[str, R]:
-        """Ask one round and return the replies, which must be of the type `expected`.
+        """Ask the sites in one round and return the replies, which must be of the type `expected`.
 
-        The first failure is raised. With `allow_failures` the round goes on without the sites that
-        failed, as long as `at_least` sites replied; `record_failures` adds the others to `failed`.
+        The first failure is raised. With `allow_failures` the sites that failed are left out, as
+        long as `at_least` sites replied; `record_failures` adds those that failed to `failed`.
 
         A failure with code "input" says that the request is wrong, so it is raised even with
         `allow_failures`. With `blame_sites` it counts as a fault of the site, like any other
@@ -153,7 +169,7 @@ class MeteredFederation:
         replies: dict[str, R] = {}
         failures: dict[str, Failure] = {}
         for name, request in requests.items():
-            answer = _check_type(request, answers.get(name, _SILENT), expected)
+            answer = _check_answer(request, answers.get(name, _SILENT), expected)
             if isinstance(answer, Failure):
                 failures[name] = answer
             else:
@@ -170,37 +186,38 @@ class MeteredFederation:
                 self.failed[name] = to_printable(failure.sentence)
         return replies
 
-    def keep_majority(
+    def keep_most_frequent_dimension(
         self,
         replies: Mapping[str, T],
         dimensions: Mapping[str, int],
         class_statistics: ClassStatistics = "ignored",
     ) -> dict[str, T]:
-        """The replies of the sites with as many features as most have; the others go to `failed`.
+        """The replies of the sites that have the most frequent of `dimensions`.
 
-        InputError if two numbers tie for the most frequent one, and at any disagreement of sites
-        that are all in this process.
+        The other sites go to `failed`. InputError if two dimensions tie for the most frequent one,
+        or if sites disagree that are all in this process. `dimensions` are those of samples with
+        these `class_statistics` appended, which the error does not count as features.
         """
-        outvoted = () if self._in_process else _outvoted(dimensions)
-        if not outvoted:
+        deviating = () if self._in_process else _deviating_sites(dimensions)
+        if not deviating:
             check_same_features(dimensions, class_statistics)
-        for name in outvoted:
-            self.failed[name] = "it has a different number of features than most sites."
-        return {name: reply for name, reply in replies.items() if name not in outvoted}
+        for name in deviating:
+            self.failed[name] = "its number of features is not the most frequent one."
+        return {name: reply for name, reply in replies.items() if name not in deviating}
 
-    def keep_majority_labels(
+    def keep_most_frequent_label_type(
         self, replies: Mapping[str, T], names: Mapping[str, tuple[LabelName, ...]]
     ) -> tuple[dict[str, T], tuple[LabelName, ...]]:
-        """The replies of the sites whose labels are of the type that most have; the others go to
-        `failed`. Also the names of all labels of the sites that stay.
+        """The replies of the sites whose labels have the most frequent type, and all their labels.
 
-        InputError as in `keep_majority`.
+        `names` has the names of the labels of each site. The other sites go to `failed`. InputError
+        as in `keep_most_frequent_dimension`.
         """
         types = {name: type(labels[0]).__name__ for name, labels in names.items()}
-        outvoted = () if self._in_process else _outvoted(types)
-        for name in outvoted:
-            self.failed[name] = "its labels are of a different type than those of most sites."
-        staying = {name: reply for name, reply in replies.items() if name not in outvoted}
+        deviating = () if self._in_process else _deviating_sites(types)
+        for name in deviating:
+            self.failed[name] = "the type of its labels is not the most frequent one."
+        staying = {name: reply for name, reply in replies.items() if name not in deviating}
         return staying, all_label_names({name: names[name] for name in staying})
 
     def leave_out(self, name: str, problem: InputError) -> None:
@@ -214,17 +231,19 @@ class MeteredFederation:
         self.failed[name] = to_printable(str(problem))
 
 
-def _outvoted(values: Mapping[str, Hashable]) -> tuple[str, ...]:
+def _deviating_sites(values: Mapping[str, Hashable]) -> tuple[str, ...]:
     """The sites whose value differs from the most frequent one; none if two values tie for it."""
-    (majority, votes), *others = Counter(values.values()).most_common()
-    if not others or others[0][1] == votes:
+    (most_frequent, count), *others = Counter(values.values()).most_common()
+    if not others or others[0][1] == count:
         return ()
-    return tuple(name for name, value in values.items() if value != majority)
+    return tuple(name for name, value in values.items() if value != most_frequent)
 
 
-def _check_type(request: Question, answer: Answer, expected: type[R]) -> R | Failure:
-    """The answer if it is a valid reply of the type `expected`, or a failure; otherwise a failure
-    that says why it cannot be used."""
+def _check_answer(request: Question, answer: Answer, expected: type[R]) -> R | Failure:
+    """The answer if it is a failure, or a reply of the type `expected` with valid values.
+
+    For any other answer, a failure that says why it cannot be used.
+    """
     failure = check_reply(request, answer)
     if failure is not None:
         return failure
@@ -232,8 +251,8 @@ def _check_type(request: Question, answer: Answer, expected: type[R]) -> R | Fai
         return answer
     return Failure(
         "invalid_reply",
-        f"a {type(answer).__name__} came where a {expected.__name__} was expected; its version may"
-        " differ from this one.",
+        f"a {type(answer).__name__} came where a {expected.__name__} was expected; the site may run"
+        " another version of fedwad.",
     )
 
 
@@ -262,6 +281,6 @@ def choose_sites(
     if len(set(names)) < len(names):
         raise InputError("A site is named twice; name each once.")
     if len(names) < least:
-        came = f"{len(names)} site{'' if len(names) == 1 else 's'} came"
-        raise InputError(f"{came}; {what} needs at least {('one', 'two')[least - 1]}.")
+        minimum = "one" if least == 1 else "two"
+        raise InputError(f"{pluralize(len(names), 'site')} given; {what} needs at least {minimum}.")
     return names

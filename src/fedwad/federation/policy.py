@@ -11,7 +11,7 @@ from typing import Literal
 
 from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation._policy_checks import CHECKS, COVARIANCE_TYPES, UNAVERAGED_KINDS, LabelName
+from fedwad.federation._policy_checks import CHECKS, COVARIANCE_TYPES, KINDS_WITH_EPSILON, LabelName
 from fedwad.federation.needs import KINDS, NON_QUERY_KINDS, Needs
 from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
@@ -108,7 +108,7 @@ class Policy:
                 raise InputError("label_names belong to a policy with an epsilon; remove them.")
             return
         check_budget(self.epsilon, self.delta)
-        others = [kind for kind in self.allow if kind not in UNAVERAGED_KINDS]
+        others = [kind for kind in self.allow if kind not in KINDS_WITH_EPSILON]
         if others:
             raise InputError(
                 "A policy with an epsilon guarantees it for everything that leaves, so it can"

@@ -113,24 +113,24 @@ class RemoteFederation(NamedSites, ABC):
         return message
 
     def _check_features(self, name: str, answer: Answer) -> Answer:
-        """The answer, or a failure if this site's features have different names than those of most.
+        """The answer, or a failure if the names of the site's features are not the most frequent.
 
-        If there is no majority, the failure blames the request (code "input") and not the site.
+        If two lists of names tie, the failure blames the request (code "input") and not the site.
         """
         own = self._feature_digests.get(name)
         if own is None or isinstance(
             answer, Failure | Description | ProfileReply | AdoptSchemaReply
         ):
             return answer
-        (majority, votes), *others = Counter(self._feature_digests.values()).most_common()
-        if own == majority:
+        (most_frequent, count), *others = Counter(self._feature_digests.values()).most_common()
+        if own == most_frequent:
             return answer
-        if others[0][1] < votes:
+        if others[0][1] < count:
             return Failure(
-                "invalid_reply", "its features have different names than those of most sites."
+                "invalid_reply", "the names of its features are not the most frequent ones."
             )
         first = next(
-            site for site, features in self._feature_digests.items() if features == majority
+            site for site, features in self._feature_digests.items() if features == most_frequent
         )
         return Failure(
             "input", f"its features have different names than those of '{first}'; make them agree."

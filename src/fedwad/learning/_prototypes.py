@@ -26,9 +26,9 @@ def ask_prototypes(
     requests = dict.fromkeys(sorted(sites), request)  # so the order of `sites` has no effect
     replies = metered.ask(requests, Prototypes, allow_failures=True)
     class_names = {site: reply.names for site, reply in replies.items()}
-    replies, _ = metered.keep_majority_labels(replies, class_names)
+    replies, _ = metered.keep_most_frequent_label_type(replies, class_names)
     dimensions = {site: reply.points.shape[1] for site, reply in replies.items()}
-    return metered.keep_majority(replies, dimensions)
+    return metered.keep_most_frequent_dimension(replies, dimensions)
 
 
 def ask_private_prototypes(
@@ -39,7 +39,7 @@ def ask_private_prototypes(
     replies = metered.ask(requests, PrivateReply, allow_failures=True)
     dimensions = {site: len(reply.mean) for site, reply in replies.items()}
     atoms = {}
-    for site, reply in sorted(metered.keep_majority(replies, dimensions).items()):
+    for site, reply in sorted(metered.keep_most_frequent_dimension(replies, dimensions).items()):
         present, weights, points = class_means(reply)
         if len(present):
             class_names = [guarantee.class_names[index] for index in present]

@@ -174,7 +174,7 @@ def _describe_sites(metered: MeteredFederation, names: Sequence[str]) -> dict[st
     requests = dict.fromkeys(names, DescribeRequest())
     replies = metered.ask(requests, Description, allow_failures=True)
     dimensions = {name: reply.features for name, reply in replies.items()}
-    replies = metered.keep_majority(replies, dimensions)
+    replies = metered.keep_most_frequent_dimension(replies, dimensions)
     for name in [name for name, reply in replies.items() if not reply.labelled]:
         problem = f"The data of {name} have no labels; training needs them, as (X, y) or a column."
         metered.leave_out(name, InputError(problem))
@@ -187,7 +187,7 @@ def _describe_sites(metered: MeteredFederation, names: Sequence[str]) -> dict[st
 def _ask_class_names(metered: MeteredFederation, sites: Iterable[str]) -> tuple[LabelName, ...]:
     replies = metered.ask(dict.fromkeys(sites, LabelsRequest()), Labels, allow_failures=True)
     names = {site: reply.names for site, reply in replies.items()}
-    return metered.keep_majority_labels(replies, names)[1]
+    return metered.keep_most_frequent_label_type(replies, names)[1]
 
 
 def _build_network(options: TrainingOptions, features: int, classes: int) -> Network:
