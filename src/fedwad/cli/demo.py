@@ -20,7 +20,7 @@ from fedwad.cli.console import (
     screen,
 )
 from fedwad.cli.option_groups import Json, Seed, check_ending
-from fedwad.cli.sites import conflict_sentences
+from fedwad.cli.sites import schema_warnings
 
 __all__ = ["demo"]
 
@@ -61,7 +61,7 @@ def _write(result: DemoResult, report: Path) -> None:
         clusters=result.clusters,
         command="fedwad demo",
         schema=result.schema,
-        warnings=conflict_sentences(result.schema),
+        warnings=schema_warnings(result.schema),
         title="Do four hospitals see the same patients?",
     )
 
@@ -70,7 +70,7 @@ def _as_dict(result: DemoResult, report: Path) -> dict[str, Any]:
     return {
         "matrix": result.matrix.to_dict(),
         "clusters": result.clusters.tolist(),
-        "warnings": conflict_sentences(result.schema),
+        "warnings": schema_warnings(result.schema),
         "ledgers": {
             name: [asdict(entry) for entry in entries] for name, entries in result.ledgers.items()
         },
@@ -95,7 +95,7 @@ def _show(result: DemoResult, report: Path) -> None:
     section(
         "How different are they, and is there an odd one out?", *heterogeneity_sentences(matrix)
     )
-    conflicts = conflict_sentences(result.schema)
+    conflicts = schema_warnings(result.schema)
     section("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
     section("What was compared", *what_was_compared(matrix, result.schema))
     screen.print("\n[bold]Distances between the populations[/] (chance alone in brackets)")

@@ -35,7 +35,7 @@ from fedwad.cli.option_groups import (
 )
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
-from fedwad.cli.sites import conflict_sentences, read_files, schema_of
+from fedwad.cli.sites import read_files, schema_of, schema_warnings
 from fedwad.errors import CertificateError, InputError
 from fedwad.federation import Dataset
 from fedwad.methods import DISTANCE_METHODS, FedWaD
@@ -111,7 +111,7 @@ def distance(
 
         convergence(result, plot, exact=exact_distance)
     schema = schema_of(data)
-    warnings = conflict_sentences(schema)
+    warnings = schema_warnings(schema)
     output.write(result, exact=exact_distance, schema=schema, shape=image_shape, warnings=warnings)
     if output.as_json:
         print_json(_content(result, exact_distance))

@@ -38,7 +38,7 @@ from fedwad.cli.option_groups import (
     expand_option_groups,
     parse_number_of_clusters,
 )
-from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
+from fedwad.cli.sites import find_several, read_files, schema_of, schema_warnings
 from fedwad.errors import InputError
 from fedwad.federation import Dataset
 
@@ -101,7 +101,7 @@ def embed(
     clusters = {} if n_clusters is None else _cluster(result, n_clusters, seed)
     # Before files are written, since the name may be wrong.
     neighbours = [] if nearest is None else result.nearest(nearest)
-    warnings = conflict_sentences(schema_of(data))
+    warnings = schema_warnings(schema_of(data))
     output.write(result, clusters=clusters.get("labels"), warnings=warnings)
     if output.as_json:
         print_json(result.to_dict() | _extra_json(clusters, neighbours))

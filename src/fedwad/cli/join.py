@@ -9,7 +9,7 @@ import typer
 
 import fedwad
 from fedwad._matrix.newcomers import add_replies, join_options
-from fedwad._words import format_bytes
+from fedwad._words import format_bytes, pluralize
 from fedwad.cli.columns import Drop, LabelColumn, Missing
 from fedwad.cli.console import (
     EXIT_DIFFERENT,
@@ -21,7 +21,7 @@ from fedwad.cli.console import (
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
 from fedwad.cli.option_groups import Output, expand_option_groups
-from fedwad.cli.sites import conflict_sentences, find_one_file
+from fedwad.cli.sites import find_one_file, schema_warnings
 from fedwad.federation import Columns, local
 
 __all__ = ["join"]
@@ -35,7 +35,8 @@ def join(
     new: Annotated[
         str,
         typer.Argument(
-            help="The new site's data: .npy, .npz, .csv or .parquet; its name with --connect."
+            help="The new site's data: .npy, .npz, .csv, .tsv, .txt, .parquet or .xlsx; with"
+            " --connect, the name of the new site."
         ),
     ],
     matrix: Annotated[
@@ -50,17 +51,21 @@ def join(
 ) -> None:
     """Is a new site like the others? Only the new site is asked.
 
-    Its own messages place it among the sites of a saved matrix, which keeps what they sent if their
-    policies allow that. The exit code is 3 if the new site is unlike all of them. On an engine, the
-    policy of the new site must allow its replies to be kept, too.
+    The other sites are those of a saved matrix. It holds their replies, which their policies must
+    allow (keep = true). With --engine, so must the policy of the new site.
+
+    The exit code is 3 if the new site differs by more than chance from every site of the nearest
+    cluster, and, if these are at least three, by more than they differ from each other.
     """
     output.check([new])
     saved = fedwad.MatrixResult.load(matrix)
+    # `evidence` holds what explains distances by columns, such as the schema that encoded them.
     schema = None if saved.evidence is None else saved.evidence.schema
-    # In a simulation a table waits ("auto") for the schema of the matrix, which the job brings;
-    # without one, its columns are numbers. A real site has its own settings instead.
-    waits = schema is not None or engine_options.connect is not None
-    columns = Columns.of(label_column, drop, missing, "auto" if waits else None)
+    # These columns matter on an engine only. With "auto", the new site encodes its table by the
+    # schema of the matrix, which the job sends; without a schema, all columns are numbers. With
+    # --connect, the new site uses the settings of its own node instead.
+    expects_schema = schema is not None or engine_options.connect is not None
+    columns = Columns.of(label_column, drop, missing, "auto" if expects_schema else None)
     if engine_options.uses_engine:
         result = _on_engine(saved, new, columns, engine_options)
     else:
@@ -69,7 +74,7 @@ def join(
         result = saved.add(fed[name])
     name = result.sites[-1]
     placement = result.placement(name)
-    output.write(result, schema=schema, newcomer=name, warnings=conflict_sentences(schema))
+    output.write(result, schema=schema, newcomer=name, warnings=schema_warnings(schema))
     if output.as_json:
         traffic = {"up": result.traffic.up, "messages": result.traffic.messages}
         extra = {"traffic": traffic, "sites": list(result.sites)}
@@ -83,7 +88,7 @@ def join(
 def _on_engine(
     matrix: fedwad.MatrixResult, new: str, columns: Columns, engine_options: EngineOptions
 ) -> fedwad.MatrixResult:
-    """Ask the new site on an engine, and place it here."""
+    """Ask the new site through an engine, and add its replies to the matrix in this process."""
     name = new if engine_options.connect is not None else find_one_file(new)[0]
     with progress_bar(f"Asking {name}") as bar:
         content = engine_options.run("join", [new], join_options(matrix), columns, bar.line)
@@ -99,8 +104,9 @@ def _show(placement: fedwad.Placement, result: fedwad.MatrixResult, all_columns:
         show_explanation(placement.explanation, all_columns)
     if not placement.tested:
         print_text(
-            "The p-value is from errors of distances; a matrix made with --test keeps block means"
-            " for an exact one."
+            "The p-value follows from the standard errors of the distances. A permutation test"
+            " needs a matrix that was saved with --test, which keeps block means."
         )
     sent = format_bytes(result.traffic.up)
-    print_text(f"Sent: {sent} by {placement.site} alone, in {result.traffic.messages} messages.")
+    messages = pluralize(result.traffic.messages, "message")
+    print_text(f"Sent: {sent} by {placement.site} alone, in {messages}.")

@@ -35,7 +35,7 @@ from fedwad.cli.option_groups import (
 )
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
-from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
+from fedwad.cli.sites import find_several, read_files, schema_of, schema_warnings
 from fedwad.federation import Dataset
 from fedwad.methods import MATRIX_METHODS
 
@@ -165,7 +165,7 @@ def _write(
 ) -> None:
     """Write a matrix and its clusters to files, and print them."""
     labels = None if clusters is None else np.array(clusters["labels"])
-    warnings = conflict_sentences(schema)
+    warnings = schema_warnings(schema)
     output.write(result, clusters=labels, schema=schema, shape=image_shape, warnings=warnings)
     if output.as_json:
         content = result.to_dict() | heterogeneity_in_json(result)

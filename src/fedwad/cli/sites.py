@@ -25,12 +25,12 @@ from fedwad.federation import (
 from fedwad.tables import Schema, check_file
 
 __all__ = [
-    "conflict_sentences",
     "find_files",
     "find_one_file",
     "find_several",
     "read_files",
     "schema_of",
+    "schema_warnings",
     "show_conflicts",
     "show_schema",
 ]
@@ -140,15 +140,15 @@ def schema_of(data: Mapping[str, Dataset]) -> Schema | None:
     return next((dataset.schema for dataset in data.values()), None)
 
 
-def conflict_sentences(schema: Schema | None) -> list[str]:
-    """Return a sentence for each conflict, with options of the command line."""
+def schema_warnings(schema: Schema | None) -> list[str]:
+    """Return a sentence for each column on which sites disagree; it names command line options."""
     conflicts = () if schema is None else schema.conflicts
     return [use_option_names(to_printable(conflict.sentence)) for conflict in conflicts]
 
 
 def show_conflicts(schema: Schema) -> None:
     """Print a warning for each conflict, for at most ten of them."""
-    sentences = conflict_sentences(schema)
+    sentences = schema_warnings(schema)
     for sentence in sentences[:_MOST_WARNINGS]:
         stderr.print(f"Warning: {sentence}", soft_wrap=True, markup=False)
     if len(sentences) > _MOST_WARNINGS:
