@@ -61,9 +61,10 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-#: Runs each matrix product on one thread while any thread of this process is inside. A product that
-#: is split over threads adds in another order. Little time is lost, because clients and pairs have
-#: threads of their own. Products of other code in this process are slower meanwhile.
+#: Runs each matrix product on one thread while any thread of this process is inside a block
+#: `with single_threaded_blas():`. A product that is split over threads adds in another order.
+#: Little time is lost, because clients and pairs have threads of their own. Products of other code
+#: in this process are slower meanwhile.
 single_threaded_blas = SharedSetting(
     change=lambda: _run_in_thread(lambda: _controller().limit(limits=1, user_api="blas")),
     restore=lambda limits: _run_in_thread(limits.restore_original_limits),

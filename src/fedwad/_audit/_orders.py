@@ -1,7 +1,7 @@
 """Attacks by distances of orders other than two.
 
 If all points of a support lie in one place z, the p-th power of the distance of order p is the mean
-of |x - z|^p. A minimum number of samples in a cell does not protect it.
+of |x - z|^p over all records x. However many samples a cell must have, this mean is sent.
 """
 
 from __future__ import annotations
@@ -25,60 +25,67 @@ __all__ = ["find_flagged_record", "find_tail_records"]
 
 _WHOLE = 1e-6  # largest error of a number that counts as an integer
 _FAR = 10.0  # distance of the support from the mean, in total standard deviations
-_QUERIES = 60
+_QUERIES = 60  # places at which the mean distance is asked for, at most
 
 
 def find_flagged_record(session: AttackSession, _: np.random.Generator) -> Floats:
-    """The one record with a flag that no other has, from mean fourth powers of distances.
+    """The one record with a flag, from mean fourth powers of distances.
 
-    A flag is a feature that is one integer for all records but one. For centred records y,
-    E|y - z|^4 and E|y + z|^4 give z'Cz with the full covariance C. The column of C at the flag is a
-    multiple of the centred record.
+    A flag is an integer feature with the same value for all records but one. Let y be the centred
+    records and C their covariance. The sum of E|y - z|^4 and E|y + z|^4 gives z'Cz, and thereby all
+    entries of C. The column of C that belongs to the flag is a multiple of the centred record.
     """
     moments = session.ask(MomentsRequest())
     if not isinstance(moments, Moments) or session.features < 2:
         return session.no_guesses
     n, mean, variance = session.count, moments.mean, moments.scale**2
-    flag, value = _find_flag(n, mean, variance)
+    flag, difference = _find_flag(n, mean, variance)
     if flag < 0:
         return session.no_guesses
     far, unit = _FAR * float(np.sqrt(variance.sum())), np.eye(session.features)
 
-    def fourth_moment(z: Floats) -> float:
-        """E|y|^4 plus four times the part of z'Cz off the diagonal of C."""
+    def mean_power_less_variances(z: Floats) -> float:
+        """The mean of E|y - z|^4 and E|y + z|^4 without the terms that the variances give.
+
+        It is E|y|^4 plus four times the part of z'Cz off the diagonal of C.
+        """
         powers = _mean_power(session, mean + z, 4.0) + _mean_power(session, mean - z, 4.0)
-        length = float(z @ z)
-        from_variances = length**2 + 2 * length * float(variance.sum()) + 4 * float(z**2 @ variance)
+        square = float(z @ z)
+        from_variances = square**2 + 2 * square * float(variance.sum()) + 4 * float(z**2 @ variance)
         return powers / 2 - from_variances
 
-    base, covariances = fourth_moment(far * unit[flag]), np.array(variance)
+    fourth_moment = mean_power_less_variances(far * unit[flag])  # E|y|^4
+    covariances = np.array(variance)  # of the flag with each feature, after the loop
     for k in np.flatnonzero(np.arange(session.features) != flag):
-        covariances[k] = (fourth_moment(far * (unit[flag] + unit[k])) - base) / (8 * far**2)
-    guess = mean + covariances * n / value
+        power = mean_power_less_variances(far * (unit[flag] + unit[k]))
+        covariances[k] = (power - fourth_moment) / (8 * far**2)
+    guess = mean + covariances * n / difference
     return guess[None] if np.isfinite(guess).all() else session.no_guesses
 
 
 def _find_flag(n: int, mean: Floats, variance: Floats) -> tuple[int, float]:
-    """A feature that may be a flag, and by how much the one record differs from the others in it.
+    """The index of a feature that may be a flag, and by how much the one record differs in it.
 
-    The feature is -1 if there is none.
+    The index is -1 if there is none.
     """
     for sign in (1.0, -1.0):
-        value = sign * n * np.sqrt(variance / max(1, n - 1))
-        base = mean - value / n
-        error = np.abs(value - np.rint(value)) + np.abs(base - np.rint(base))
-        error[np.rint(value) == 0] = np.inf
+        difference = sign * n * np.sqrt(variance / max(1, n - 1))
+        common = mean - difference / n  # the value of all other records
+        error = np.abs(difference - np.rint(difference)) + np.abs(common - np.rint(common))
+        error[np.rint(difference) == 0] = np.inf
         best = int(error.argmin())
         if error[best] < _WHOLE:
-            return best, float(value[best])
+            return best, float(difference[best])
     return -1, 0.0
 
 
-def find_tail_records(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Records in the tail of data with one feature, from mean distances.
+def find_tail_records(session: AttackSession, _: np.random.Generator) -> Floats:
+    """The largest records of data with one feature, from mean distances.
 
-    n E max(x - z, 0) is piecewise linear in z. Its slope is minus the number of records beyond z.
-    Therefore two places z with the same records beyond them give the sum of these records.
+    Mean distances give the sum over all records of max(x - z, 0). As a function of z it is
+    piecewise linear, and its slope is minus the number of records above z. If no record lies
+    between two places z, the slope between them gives the number of records above both and thereby
+    the sum of these records. Sums of k and of k - 1 records give the k-th largest record.
     """
     moments = session.ask(MomentsRequest())
     if not isinstance(moments, Moments) or session.features > 1:
@@ -86,22 +93,25 @@ def find_tail_records(session: AttackSession, rng: np.random.Generator) -> Float
     n, mean, scale = session.count, float(moments.mean[0]), float(moments.scale[0])
     queries = session.queries(_QUERIES, reserved=1)
     places = mean + scale * np.geomspace(2.0, 20.0, max(2, queries))
-    beyond = [n * (_mean_power(session, np.array([z]), 1.0) - (z - mean)) / 2 for z in places]
+    excesses = [n * (_mean_power(session, np.array([z]), 1.0) - (z - mean)) / 2 for z in places]
     sums = {0: 0.0}  # of the k largest records, by k
-    for (a, sum_a), (b, sum_b) in pairwise(zip(places, beyond, strict=True)):
-        slope = (sum_a - sum_b) / (b - a)
-        if np.isfinite(slope) and abs(slope - round(slope)) < _WHOLE:
-            sums[round(slope)] = sum_a + round(slope) * a
+    for (a, excess_a), (b, excess_b) in pairwise(zip(places, excesses, strict=True)):
+        above = (excess_a - excess_b) / (b - a)  # number of records above b, if none is between
+        if np.isfinite(above) and abs(above - round(above)) < _WHOLE:
+            sums[round(above)] = excess_a + round(above) * a
     guesses = [sums[k] - sums[k - 1] for k in sorted(sums) if k > 0 and k - 1 in sums]
     return np.array(guesses)[:, None] if guesses else session.no_guesses
 
 
 def _mean_power(session: AttackSession, z: Floats, p: float) -> float:
-    """The mean of |x - z|^p over all records; NaN if it is refused."""
+    """The mean of |x - z|^p over all records x; NaN if the site refuses it."""
     support = Measure(np.tile(z, (max(1, session.policy.min_support), 1)))
-    reply = session.ask(CellsRequest("audit", support, p, "spherical"))
+    reply = session.ask(CellsRequest("audit", support, p=p, covariance_type="spherical"))
     if not isinstance(reply, SummaryReply) and session.may_ask("transport"):
-        reply = session.ask(TransportRequest("audit", support, 0.5, p, "barycentric", True))
+        request = TransportRequest(
+            "audit", support, t=0.5, p=p, interpolant="barycentric", with_distance=True
+        )
+        reply = session.ask(request)
     if not isinstance(reply, SummaryReply | TransportReply) or reply.distance is None:
         return float("nan")
     return float(reply.distance**p)

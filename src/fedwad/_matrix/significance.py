@@ -31,11 +31,17 @@ def any_difference(
     """Return whether any two sites differ by more than chance, at level `alpha` over all pairs.
 
     If there are p-values, which are adjusted for the number of pairs, they decide. Else there are
-    two tests with half of `alpha` each. In the first, the interval of some pair must lie above zero
-    after Bonferroni's correction for the number of pairs. In the second, which needs `health`, the
-    mean squared distance over all pairs must exceed its error; it finds small differences between
-    many sites. Quantiles are those of Student's t, since sites measure their noise on a few splits
-    only. Sites whose noise is unknown are left out; None if fewer than two remain.
+    two one-sided tests with half of `alpha` each:
+
+    - The squared distance of some pair is significantly above zero, after Bonferroni's correction
+      for the number of pairs. Its standard error is the one that the 95% interval implies. Pairs
+      with a site whose noise is unknown are left out; the result is None if no pair remains.
+    - The mean squared distance over all pairs is significantly above zero. This test finds small
+      differences between many sites. It needs `health`, which has the squared population distances,
+      negative ones included, and their standard errors.
+
+    Both tests use quantiles of Student's t with 4 degrees of freedom, because sites measure their
+    noise on a few splits only.
     """
     if pvalue is not None:
         return bool((pvalue <= alpha).any())
@@ -54,10 +60,11 @@ def any_difference(
 
 
 def _differ_on_average(population: Floats, low: Floats, alpha: float, health: Health) -> bool:
-    """Return whether the mean squared distance over all pairs exceeds its error.
+    """Return whether the mean squared distance over all pairs is significantly above zero.
 
-    The standard error of a pair is at least the one that its interval implies, because intervals
-    also allow for attenuation.
+    The standard error of a pair is the larger of two: that of `health`, and the one that the 95%
+    interval implies, because intervals also allow for skewness and for the error of the correction
+    for sampling noise. Taking the larger one is a choice, which makes the test conservative.
     """
     weights = mean_weights(len(population))
     error = np.maximum(health.error, (population**2 - low**2) / _Z)
@@ -77,11 +84,12 @@ def distances_for_clusters(value: Floats, population: Floats | None) -> Floats:
 
 
 def find_small_sites(rows: Sequence[int], tested: bool) -> list[int]:
-    """Return the indices of sites that are too small to differ from any other by more than chance.
+    """Return the indices of sites that are too small for any difference to be found significant.
 
-    They have fewer rows than splits need. If pairs are `tested` by permutation, sites also count as
-    too small if they have so few blocks that even the smallest possible p-value, adjusted for the
-    number of pairs, is above 5%. `rows` has the number of rows of each site.
+    They have fewer than 20 rows, too few to measure their noise on random halves. If pairs are
+    `tested` by permutation, a site is also too small if it has so few blocks that even the smallest
+    possible p-value, adjusted for the number of pairs, is above 5%. `rows` has the number of rows
+    of each site.
 
     Examples
     --------
@@ -92,8 +100,8 @@ def find_small_sites(rows: Sequence[int], tested: bool) -> list[int]:
     blocks = [min(count // _BLOCK_ROWS, _ENOUGH_BLOCKS) for count in rows]
     small_sites = []
     for index, count in enumerate(rows):
-        most_of_others = max(blocks[:index] + blocks[index + 1 :], default=0)
-        permutations = math.comb(blocks[index] + most_of_others, most_of_others)
+        largest_other = max(blocks[:index] + blocks[index + 1 :], default=0)
+        permutations = math.comb(blocks[index] + largest_other, largest_other)
         if count < _MIN_ROWS or (tested and pairs / permutations > _ALPHA):
             small_sites.append(index)
     return small_sites

@@ -21,5 +21,6 @@ def _restore(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-#: Lets PyTorch compute on the calling thread alone, while any thread of this process is inside.
+#: PyTorch uses no threads besides the calling one while any thread of this process is inside a
+#: block `with single_threaded_torch():`.
 single_threaded_torch = SharedSetting(_limit, _restore)
