@@ -8,27 +8,22 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.option_groups import OptionGroup
+from fedwad.cli.option_groups import FILE_TYPES, OptionGroup
 from fedwad.federation import Columns
 
 __all__ = ["DataFile", "Drop", "LabelColumn", "LedgerFile", "Missing", "PolicyFile", "TableOptions"]
 
-DataFile = Annotated[
-    Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
-]
+DataFile = Annotated[Path, typer.Argument(help=f"The data: {FILE_TYPES}.", show_default=False)]
 PolicyFile = Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)]
 LedgerFile = Annotated[
     Path | None, typer.Option(help="The site's ledger; next to the policy when left out.")
 ]
 
-LabelColumn = Annotated[
-    str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")
-]
+LabelColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the labels.")]
 Drop = Annotated[
     list[str] | None,
     typer.Option(
-        help="Column of a .csv or .parquet to leave out, such as a patient's number; may be"
-        " repeated.",
+        help="Column of a table to leave out, such as a patient's number; may be repeated.",
         metavar="COLUMN",
         show_default=False,
     ),

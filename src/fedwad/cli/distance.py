@@ -23,6 +23,7 @@ from fedwad.cli.console import (
 from fedwad.cli.engine import ResumableEngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
 from fedwad.cli.option_groups import (
+    FILE_TYPES,
     ClassCovariance,
     ImageShape,
     Labels,
@@ -59,8 +60,7 @@ def distance(
     a: Annotated[
         str,
         typer.Argument(
-            help="One site's data: .npy, .npz, .csv or .parquet; the name of a site with"
-            " --connect.",
+            help=f"One site's data: {FILE_TYPES}; the name of a site with --connect.",
             show_default=False,
         ),
     ],

@@ -20,7 +20,7 @@ from fedwad.cli.console import (
 )
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.option_groups import Output, expand_option_groups
+from fedwad.cli.option_groups import FILE_TYPES, Output, expand_option_groups
 from fedwad.cli.sites import find_one_file, schema_warnings
 from fedwad.federation import Columns, local
 
@@ -35,8 +35,7 @@ def join(
     new: Annotated[
         str,
         typer.Argument(
-            help="The new site's data: .npy, .npz, .csv, .tsv, .txt, .parquet or .xlsx; with"
-            " --connect, the name of the new site."
+            help=f"The new site's data: {FILE_TYPES}; with --connect, the name of the new site."
         ),
     ],
     matrix: Annotated[

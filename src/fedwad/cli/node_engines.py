@@ -9,13 +9,11 @@ import typer
 
 from fedwad.cli.columns import LedgerFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_text
-from fedwad.cli.option_groups import expand_option_groups
+from fedwad.cli.option_groups import FILE_TYPES, expand_option_groups
 
 __all__ = ["flare", "flower"]
 
-DataOption = Annotated[
-    Path, typer.Option(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
-]
+DataOption = Annotated[Path, typer.Option(help=f"The data: {FILE_TYPES}.", show_default=False)]
 PolicyOption = Annotated[Path, typer.Option(help="The policy, a .toml file.", show_default=False)]
 
 

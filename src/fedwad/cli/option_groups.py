@@ -17,6 +17,7 @@ from fedwad.errors import InputError
 
 __all__ = [
     "CORE_PANEL",
+    "FILE_TYPES",
     "Affinity",
     "ClassCovariance",
     "ImageShape",
@@ -45,11 +46,12 @@ CORE_PANEL = "Method"
 #: The field of one option in each method that has it, by the name of the method.
 MethodFields = dict[str, Field[Any]]
 
+#: Files of data that commands read, for help texts.
+FILE_TYPES = ".npy, .npz, .csv, .tsv, .txt, .parquet or .xlsx"
 Sources = Annotated[
     list[str],
     typer.Argument(
-        help="Files (.npy .npz .csv .parquet), folders of them, or patterns; names of sites with"
-        " --connect.",
+        help=f"Files ({FILE_TYPES}), folders of them, or patterns; names of sites with --connect.",
         show_default=False,
     ),
 ]

@@ -10,7 +10,7 @@ import typer
 import fedwad
 from fedwad.cli.columns import LedgerFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_json, print_text
-from fedwad.cli.option_groups import Json, Seed, check_ending, expand_option_groups
+from fedwad.cli.option_groups import FILE_TYPES, Json, Seed, check_ending, expand_option_groups
 from fedwad.cli.sites import find_one_file, show_conflicts
 from fedwad.errors import InputError
 from fedwad.federation import AgreedFederation, LocalFederation, Site, ensure_schema, open_client
@@ -23,7 +23,7 @@ __all__ = ["reference"]
 def reference(
     site: Annotated[
         str,
-        typer.Argument(help="The site's data: .npy, .npz, .csv or .parquet.", show_default=False),
+        typer.Argument(help=f"The site's data: {FILE_TYPES}.", show_default=False),
     ],
     table_options: TableOptions,
     out: Annotated[

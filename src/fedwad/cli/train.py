@@ -47,8 +47,7 @@ def train(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files (.npz .csv .parquet) with labels, folders of them, or patterns;"
-            " names of sites with --connect.",
+            help="Files with labels, folders of them, or patterns; names of sites with --connect.",
             show_default=False,
         ),
     ] = None,

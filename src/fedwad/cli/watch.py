@@ -19,7 +19,7 @@ from fedwad.cli.console import (
     print_text,
 )
 from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
-from fedwad.cli.option_groups import Output, Seed, check_ending, expand_option_groups
+from fedwad.cli.option_groups import FILE_TYPES, Output, Seed, check_ending, expand_option_groups
 from fedwad.cli.sites import find_one_file
 from fedwad.errors import InputError
 
@@ -29,9 +29,7 @@ __all__ = ["watch"]
 @exit_on_error
 @expand_option_groups
 def watch(
-    new: Annotated[
-        str, typer.Argument(help="The new data: .npy, .npz, .csv or .parquet.", show_default=False)
-    ],
+    new: Annotated[str, typer.Argument(help=f"The new data: {FILE_TYPES}.", show_default=False)],
     reference: Annotated[
         Path, typer.Option(help="A file of `fedwad reference`.", show_default=False)
     ],
