@@ -31,13 +31,13 @@ def draw_from_release(session: AttackSession, rng: np.random.Generator) -> Float
     return draw_from_cells(session, denoise(reply).summary, rng)
 
 
-def subtract_known_records(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def subtract_known_records(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Each record from one release and all other records."""
     reply = _release(session)
     return session.no_guesses if reply is None else _subtract_others(session, [_mean(reply)])
 
 
-def average_releases(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def average_releases(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Each record from twenty releases of different clip norms, and all other records."""
     means = []
     for k in range(_REPEATS):

@@ -14,7 +14,7 @@ __all__ = ["difference_prototypes"]
 _QUERIES = 60
 
 
-def difference_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def difference_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Records by which two cells of a class differ, from prototypes of many sizes and seeds."""
     max_atoms = max(1, min(session.max_support, session.count // 10))
     cells: dict[object, list[tuple[Floats, Floats]]] = {}  # weights and points, by class

@@ -25,7 +25,7 @@ def average_rounds(session: AttackSession, rng: np.random.Generator) -> Floats:
     return _average(session, (session.cell_means(support) for _ in range(_REPEATS)))
 
 
-def average_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def average_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Ask for one summary twenty times and average the cell means."""
     request = SummaryRequest(session.max_support, "spherical", 2.0, 0)
     summaries = (session.ask_summary(request) for _ in range(_REPEATS))

@@ -87,7 +87,7 @@ def _calibration_difference(one: Calibration, other: Calibration) -> float:
     return float(difference)
 
 
-def find_rare_records(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def find_rare_records(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Records that differ from all others in some feature j, from a full covariance.
 
     Let x_j = b for all records but one, x*. The moments of all records give
@@ -114,7 +114,7 @@ def find_rare_records(session: AttackSession, rng: np.random.Generator) -> Float
     return np.array(guesses[:n]) if guesses else session.no_guesses
 
 
-def difference_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def difference_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Records by which two cells differ, from summaries with different cells and seeds.
 
     The weights give the number of records in a cell. For cells of c and c + 1 records, the

@@ -62,7 +62,7 @@ def invert_update(session: AttackSession, rng: np.random.Generator) -> Floats:
     return np.asarray(guesses[np.isfinite(guesses).all(axis=1)])
 
 
-def bisect_by_tests(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def bisect_by_tests(session: AttackSession, rng: np.random.Generator) -> Floats:
     """The outermost record along one direction, from how many records a network classifies right.
 
     Directions that are turned a little find the same record, and give all its features.

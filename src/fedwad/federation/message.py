@@ -134,7 +134,9 @@ def plain_schema(text: Any, name: str) -> str:
 
 def without_run(request: R) -> R:
     """The request with an empty name of its run, since that name is drawn anew at each start."""
-    return replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
+    if not hasattr(request, "run"):
+        return request
+    return replace(request, run="")  # type: ignore[type-var]
 
 
 def require(condition: bool, sentence: str) -> None:

@@ -56,5 +56,5 @@ def is_message_unavailable(reply: Message) -> bool:
 
 
 def failure_reply(message: Message, failure: Failure) -> Message:
-    """The Flower message that tells the sender of `message` why it cannot be answered."""
+    """The Flower reply to `message` that says why it cannot be answered."""
     return Message(wrap(pack_failure(failure)), reply_to=message)
