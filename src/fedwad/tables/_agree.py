@@ -139,7 +139,7 @@ def _category_column(name: str, by_site: StatisticsBySite) -> SchemaColumn:
     other = sum(s.other for s in by_site.values())
     fractions = np.array([*counts.values(), other, missing], dtype=np.float64)
     fractions /= fractions.sum()
-    spread = 1.0 - float(fractions @ fractions)
+    spread = 1.0 - float(np.square(fractions).sum())
     weight = 2.0 / spread if spread > 0 else 2.0
     rule = "level" if missing else "refuse"
     return SchemaColumn(name, "category", levels=(*levels, OTHER), weight=weight, missing=rule)

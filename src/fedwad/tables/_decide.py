@@ -189,14 +189,16 @@ def _constant(by_site: StatisticsBySite) -> Ignored | None:
 def pooled_moments(by_site: StatisticsBySite) -> tuple[float, float]:
     """Pooled mean and standard deviation of the sites that sent theirs; NaN if none did.
 
-    Sums of squares are about each site's own mean, so nothing cancels.
+    Sums of squares are about each site's own mean, so nothing cancels. They are made without
+    products of BLAS, which round differently on different processors: the last digit of a schema
+    decides on the random splits of the encoded rows.
     """
     moments = [m for m in map(_moments, by_site.values()) if m is not None]
     if not moments:
         return float("nan"), float("nan")
     counts, means, squares = np.array(moments, dtype=np.float64).T
-    mean = float(means[0] + counts @ (means - means[0]) / counts.sum())
-    between = counts @ np.square(means - mean)
+    mean = float(means[0] + (counts * (means - means[0])).sum() / counts.sum())
+    between = (counts * np.square(means - mean)).sum()
     return mean, float(np.sqrt((squares.sum() + between) / counts.sum()))
 
 
@@ -210,5 +212,5 @@ def _moments(s: ColumnStatistics) -> tuple[float, float, float] | None:
     if s.kind != "number" or not s.levels:
         return None
     values, counts = np.array([float(level) for level in s.levels]), np.array(s.level_counts)
-    mean = float(counts @ values / counts.sum())
-    return int(counts.sum()), mean, float(counts @ np.square(values - mean))
+    mean = float((counts * values).sum() / counts.sum())
+    return int(counts.sum()), mean, float((counts * np.square(values - mean)).sum())

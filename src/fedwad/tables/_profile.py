@@ -207,13 +207,14 @@ def _is_dominated(values: NDArray[np.float64]) -> bool:
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
     """Mean and sum of squared differences from it.
 
-    Values are first shifted by one of them, so that those far from zero lose no digits.
+    Values are first shifted by one of them, so that those far from zero lose no digits. NumPy's
+    sums are the same on all processors; products of BLAS are not.
     """
     differences = values - values[0]
     shift = float(np.mean(differences))
     differences -= shift
     residual = float(np.sum(differences))  # 0 but for rounding
-    squares = float(differences @ differences) - residual * residual / len(values)
+    squares = float(np.sum(np.square(differences))) - residual * residual / len(values)
     return float(values[0]) + shift, max(0.0, squares)
 
 
