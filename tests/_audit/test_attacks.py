@@ -59,7 +59,7 @@ def test_without_the_covariance_between_features_it_does_not():
 @pytest.mark.parametrize(
     "attack", [invert_with_known_t, invert_with_secret_t, invert_two_rounds, difference_by_weights]
 )
-@pytest.mark.parametrize("shape", [(40, 1), (40, 2), (45, 7), (35, 3)])
+@pytest.mark.parametrize("shape", [(40, 1), (40, 2), (45, 7), (35, 3), (56, 3)])
 def test_the_published_protocol_gives_every_record_away(attack, shape):
     points = 3 + np.random.default_rng(1).standard_normal(shape)
     _, score = attacked(attack, points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,6 +227,11 @@ def test_other_forms(tmp_path):
     e.plot(tmp_path / "bars.png")
     e.plot(tmp_path / "image.svg", shape=(2, 2))
     assert (tmp_path / "bars.png").stat().st_size > 1000
+    for kind in ("png", "svg", "pdf"):
+        e.plot(tmp_path / f"one.{kind}")
+        time.sleep(1.1 if kind == "pdf" else 0)  # dates of .pdf files have seconds
+        e.plot(tmp_path / f"two.{kind}")
+        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
     for shape in ((3, 3), (2, 2, 2), (2, 2, 1, 1)):
         with pytest.raises(fedwad.InputError, match="4 columns"):
             e.plot(shape=shape)

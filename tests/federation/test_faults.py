@@ -192,7 +192,7 @@ def test_a_distance_names_the_client_and_the_reason(name, caplog):
 def test_a_matrix_goes_on_without_the_client_and_says_so(name, method):
     fault, reason = FAULTS[name]
     if name == "sends another dimension" and method == "summary":  # most sites decide
-        reason = "a different number of features than most"
+        reason = "not the most frequent one"
     result = fedwad.matrix(Wire(fault), **options_of(method, 4, rounds=2))
     assert result.sites == ("paris", "oslo")
     assert list(result.failed) == ["rome"]
@@ -277,14 +277,14 @@ def test_other_names_of_features_are_noticed():
     }
     found = fedwad.matrix(Wire(by_column, clients))
     assert list(found.failed) == ["rome"]
-    assert "names of its features are not the most frequent ones" in found.failed["rome"]
+    assert "its features, or their schema, are not the most frequent ones" in found.failed["rome"]
     names = dict(
         zip(DATA, (None, ("a", "b", "c"), ("a", "b", "d")), strict=True)
     )  # the first has none
     clients = {
         name: Client(Dataset(DATA[name].measure, None, names[name]), Policy.open()) for name in DATA
     }
-    with pytest.raises(InputError, match="its features have different names than those of"):
+    with pytest.raises(InputError, match="its features, or their schema, differ from those of"):
         fedwad.matrix(Wire(clients=clients))
 
 

@@ -32,6 +32,7 @@ WRONG = [
     {"name": "w"},
     {"moments": (float("inf"), 1.0)},
     {"moments": ("high", 1.0)},
+    {"moments": (True, 1.0)},
     {"moments": (1.0, -1.0)},
     {"moments": (1.0, float("nan"))},
     {"moments": (1.0,)},

@@ -21,24 +21,26 @@ _EQUAL = 1e-8  # largest relative error of numbers that count as equal
 
 
 def invert_with_known_t(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """One round; the server chose t."""
+    """One round with the exact interpolant, after mean and scale were asked for; the server chose
+    t."""
     return _attack(session, rng, secret=False)
 
 
 def invert_with_secret_t(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """One round; the client drew t and keeps it secret."""
+    """The same as if the client had drawn t and kept it secret: the attack does not use it."""
     return _attack(session, rng, secret=True)
 
 
 def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> Floats:
     """Records from one round; if t is secret, it is inferred from the reply."""
     mean, scale = session.estimate_moments()
-    size = _POINTS if session.count % _POINTS else _POINTS + 1  # so that samples are split
-    support = Measure(
-        mean + scale * rng.standard_normal((min(size, session.count), session.features))
-    )
+    shape = _support_size(session.count), session.features
+    support = Measure(mean + scale * rng.standard_normal(shape))
     t = float(rng.uniform(0.25, 0.75)) if secret else 0.5
-    reply = session.ask(TransportRequest("audit", support, t, 2.0, "exact", False))
+    request = TransportRequest(
+        run="audit", support=support, t=t, p=2.0, interpolant="exact", with_distance=False
+    )
+    reply = session.ask(request)
     if not isinstance(reply, TransportReply):
         return session.no_guesses
     atoms = reply.interpolant
@@ -53,6 +55,12 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
             return session.no_guesses
         t = inferred
     return _distinct((points - t * ends) / (1 - t), masses)
+
+
+def _support_size(count: int) -> int:
+    """A number of points that does not divide the number of samples, so that samples are split."""
+    sizes = [*range(_POINTS, 2 * _POINTS), *range(_POINTS - 1, 1, -1)]
+    return next((size for size in sizes if size < count and count % size), min(_POINTS, count))
 
 
 def _infer_t(points: Floats, ends: Floats, masses: Floats) -> float | None:

@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "write_figure"]
 
-_ENDINGS = (".png", ".svg", ".pdf")
+# Kinds of files, each with what leaves its date out, so that the same figure gives the same file.
+_NO_DATES: dict[str, dict[str, None]] = {
+    ".png": {},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
 _COLOURS = {"location": "#1f6f8b", "scale": "#e0a458", "rest": "#7a5195"}
 _LABELS = {"location": "mean or frequency", "scale": "spread", "rest": "rest"}
 _GREY = "#bbbbbb"
 
 
 def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, ...] | None) -> Figure:
-    """Bars of the columns with the largest excess, or an image of all columns if it has a shape.
+    """Bars of the columns with the largest excess or, with a shape, images of all columns.
 
     The figure is written to `path` if there is one.
     """
@@ -99,12 +104,11 @@ def write_figure(figure: Figure, path: str | Path) -> None:
 
     target = Path(path)
     ending = target.suffix.lower()
-    if ending not in _ENDINGS:
+    if ending not in _NO_DATES:
         raise InputError(
-            f"{target} ends in '{target.suffix}'; pictures can be written as {' '.join(_ENDINGS)}."
+            f"{target} ends in '{target.suffix}'; pictures can be written as {' '.join(_NO_DATES)}."
         )
     buffer = io.BytesIO()
-    options: dict[str, Any] = {"metadata": {"Date": None}} if ending == ".svg" else {}
     with rc_context({"svg.hashsalt": "fedwad"}):
-        figure.savefig(buffer, format=ending.lstrip("."), dpi=150, **options)
+        figure.savefig(buffer, format=ending.lstrip("."), dpi=150, metadata=_NO_DATES[ending])
     write_atomically(target, buffer.getvalue())

@@ -28,8 +28,10 @@ class RemoteFederation(NamedSites, ABC):
     """Sites that answer messages. An engine adds `exchange`, which carries bytes and knows nothing
     of their content.
 
-    Each round has its own `request_id`, which answers repeat. An answer that comes a round late is
-    therefore not taken for an answer to the next request.
+    Each round has its own `request_id`, which answers repeat. A reply that comes a round late is
+    therefore not taken for a reply to the next request. A failure needs no id, since a node may
+    fail before it reads one. A question is a request or a bundle of them; an answer is a reply, the
+    replies to a bundle, or a failure.
     """
 
     def __init__(self, names: Sequence[str], timeout: float = 600.0) -> None:
@@ -37,7 +39,7 @@ class RemoteFederation(NamedSites, ABC):
             raise FederationError("No site is connected; start the nodes first.")
         self._names = tuple(names)
         self._timeout = timeout
-        #: Digests of the names of each site's features.
+        #: Digests of each site's schema, or of the names of its features if it has none.
         self._feature_digests: dict[str, str] = {}
         #: Descriptions that sites sent before the run. Each answers one DescribeRequest.
         self.descriptions: dict[str, Description] = {}
@@ -76,7 +78,8 @@ class RemoteFederation(NamedSites, ABC):
             if name in packed_answers
         }
         if any(isinstance(answer, AdoptSchemaReply) for answer in answers.values()):
-            # Encoded columns have different names from now on, also at sites that were not asked.
+            # Digests of sites that were not asked are of the old encoding; their next reply brings
+            # the new one.
             self._feature_digests = {
                 name: self._feature_digests[name]
                 for name in answers
@@ -113,9 +116,9 @@ class RemoteFederation(NamedSites, ABC):
         return message
 
     def _check_features(self, name: str, answer: Answer) -> Answer:
-        """The answer, or a failure if the names of the site's features are not the most frequent.
+        """The answer, or a failure if the digest of the site's features is not the most frequent.
 
-        If two lists of names tie, the failure blames the request (code "input") and not the site.
+        If two digests tie, the failure blames the request (code "input") and not the site.
         """
         own = self._feature_digests.get(name)
         if own is None or isinstance(
@@ -127,13 +130,14 @@ class RemoteFederation(NamedSites, ABC):
             return answer
         if others[0][1] < count:
             return Failure(
-                "invalid_reply", "the names of its features are not the most frequent ones."
+                "invalid_reply", "its features, or their schema, are not the most frequent ones."
             )
         first = next(
             site for site, features in self._feature_digests.items() if features == most_frequent
         )
         return Failure(
-            "input", f"its features have different names than those of '{first}'; make them agree."
+            "input",
+            f"its features, or their schema, differ from those of '{first}'; make them agree.",
         )
 
 
@@ -164,7 +168,7 @@ def describe_message() -> bytes:
 
 
 def pack_failure(failure: Failure) -> bytes:
-    """A packed failure, for a node that could not even open its client."""
+    """A packed failure, for a node that could not even open its data and policy."""
     return pack(Envelope(failure))
 
 

@@ -27,8 +27,8 @@ _SCALARS = ("algorithm", "model", "features", "rounds", "seed", "start")
 
 @dataclass(frozen=True)
 class TrainingRound:
-    """One round: its number, the mean loss of the sites that trained, the mean accuracy over all
-    sites, and the duration in seconds.
+    """One round: its number, the mean loss of the sites that trained, the mean accuracy over the
+    sites that tested, and the duration in seconds.
 
     The accuracy is None if the sites were not asked to test. The last record of fedrep and fedper
     is the closing round, in which all sites train their own layers.
@@ -54,13 +54,13 @@ class TrainingResult(SavedResult):
     groups : array (N,), the group of each site
     weights : for each group, the layers that sites share, as one vector of float32
     classes : names of the classes, in the order of the model's outputs
-    personal : names of the layers that stayed with the sites
+    personal : names of the parameters that stayed with the sites
     algorithm, model, rounds, seed : the options of the training
     features : number of features of a row
     start : the seed of the initial weights
     history : one record for each round
-    failed : sites that did not answer, each with the reason
-    traffic : bytes sent
+    failed : sites that did not answer or were left out, each with the reason
+    traffic : bytes that the sites sent and received, and the number of replies
     """
 
     _format: ClassVar[str] = "fedwad training 2"

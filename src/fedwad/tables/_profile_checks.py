@@ -22,7 +22,10 @@ _ITEM_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def smallest_group(profile: Profile) -> int:
-    """The fewest rows that a listed level, a sentinel or a mean of this profile is about."""
+    """The fewest rows that a listed level, a sentinel or a mean of this profile is about.
+
+    A sentinel is a number that often stands for a missing value, such as 0, -9 or 999.
+    """
     counts = [profile.rows]
     for s in profile.columns:
         counts += [*s.level_counts, *s.sentinel_counts]
@@ -60,7 +63,9 @@ def _has_types(s: ColumnStatistics) -> bool:
         declared = str(field.type)
         items = _ITEM_TYPES.get(declared)
         if items is not None:
-            right = isinstance(value, tuple) and all(isinstance(item, items) for item in value)
+            right = isinstance(value, tuple) and all(
+                isinstance(item, items) and type(item) is not bool for item in value
+            )
         else:
             right = isinstance(value, _TYPES[declared])
             right = right and (declared == "bool" or type(value) is not bool)
@@ -70,6 +75,8 @@ def _has_types(s: ColumnStatistics) -> bool:
 
 
 def _is_consistent(s: ColumnStatistics, rows: int) -> bool:
+    """Whether counts fit together. `distinct` is MAX_LEVELS + 1 if there are more, and
+    `numbers_in_text` counts texts that are numbers."""
     if len(s.name) > _MAX_NAME_LENGTH:
         return False
     if s.kind == "label":
@@ -86,11 +93,13 @@ def _is_consistent(s: ColumnStatistics, rows: int) -> bool:
 
 
 def _moments_fit(s: ColumnStatistics) -> bool:
+    """Moments are the mean and the sum of squared differences from it, or nothing."""
     finite = len(s.moments) in (0, 2) and all(map(math.isfinite, s.moments))
     return finite and not s.sum_of_squares < 0
 
 
 def _levels_fit(s: ColumnStatistics) -> bool:
+    """`other` counts rows whose level is not listed. Most columns of numbers list no levels."""
     return (
         len(s.levels) == len(s.level_counts) == len(set(s.levels)) <= MAX_LEVELS
         and all(number > 0 for number in s.level_counts)

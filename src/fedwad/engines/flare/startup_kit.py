@@ -30,7 +30,8 @@ __all__ = ["main", "prepare_server", "prepare_site"]
 _HEARTBEAT_TIMEOUT = 60
 
 #: What users may do at a site, by their role in the project. Everything else is refused: jobs with
-#: code of their own ("byoc"), shell commands that read files of the site, stopping its node.
+#: code of their own ("byoc"), and shell commands that read files of the site. Only an administrator
+#: of the site's own organisation may stop its node.
 _RIGHTS = {
     "format_version": "1.0",
     "permissions": {
@@ -49,7 +50,9 @@ def prepare_site(
     ledger: str | Path | None = None,
     **columns: Any,
 ) -> None:
-    """Write a site's decisions into its kit; `columns` are keywords of `open_client`.
+    """Write a site's decisions into its kit.
+
+    `columns` are the keywords `label_column`, `drop`, `missing` and `schema` of `open_client`.
 
     - `fedwad.toml`: its data, policy and ledger, and what the columns of a table are;
     - `resources.json`: jobs start no class but fedwad's executor, and no log leaves the site (by
