@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from fedwad.errors import InputError
 from fedwad.ot import (
     Measure,
     bures,
@@ -12,6 +13,7 @@ from fedwad.ot import (
     lower_bound,
     solve,
     summarise,
+    summarise_classes,
     summarise_plan,
     upper_bound,
 )
@@ -82,3 +84,17 @@ def test_identical_data_estimate_to_zero():
     found = estimate(summarise(Measure(x)), summarise(Measure(x.copy())))
     assert found.value == found.lower == 0.0
     assert found.upper > 0
+
+
+def test_columns_of_identical_data_are_for_p_2_alone():
+    """Once failed for p = 1, where other data have None."""
+    summary = summarise(Measure(np.random.default_rng(0).standard_normal((30, 2))))
+    assert estimate(summary, summary).columns.tolist() == [0.0, 0.0]
+    assert estimate(summary, summary, 1.0).columns is None
+
+
+def test_labels_on_one_side_are_named_as_the_reason():
+    """Once failed: the message was about numbers of features that no data had."""
+    data = Measure(np.random.default_rng(0).standard_normal((40, 2)))
+    with pytest.raises(InputError, match="Data with labels and data without"):
+        estimate(summarise(data), summarise_classes(data, np.repeat([0, 1], 20)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedwad.ot import Measure, wasserstein
+from fedwad.ot import Measure, summarise, wasserstein
 from fedwad.ot._calibration import Calibration, calibrate, fit_error_decay, power_law
 
 
@@ -113,3 +113,12 @@ def test_cells_of_a_shared_support_are_compared_with_such_cells():
     own = calibrate(Measure(data), 40, min_cell_size=5)
     assert shared.noise == pytest.approx(own.noise, rel=0.05)
     assert shared.noise < shared.synthetic != own.synthetic
+
+
+def test_auto_is_the_covariance_that_a_summary_sends():
+    """Once failed. A summary of more than 1024 features has the diagonal; halves had all of it."""
+    rng = np.random.default_rng(5)
+    for d in (1024, 1025):
+        rows = Measure(rng.normal(size=(60, 3)) @ rng.normal(size=(3, d)))
+        sent = summarise(rows).covariance_type
+        assert calibrate(rows).synthetic == calibrate(rows, covariance_type=sent).synthetic

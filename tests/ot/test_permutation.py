@@ -8,7 +8,7 @@ import pytest
 from fedwad.errors import InputError
 from fedwad.ot import Measure
 from fedwad.ot._blocks import Blocks, block_means
-from fedwad.ot._permutation import holm, pairwise_pvalues, permutation_test
+from fedwad.ot._permutation import _count_labellings, holm, pairwise_pvalues, permutation_test
 
 
 def test_all_labellings_of_few_blocks_have_exact_levels():
@@ -106,3 +106,16 @@ def test_blocks_of_other_features_are_refused():
     rows = np.random.default_rng(7).normal(size=(100, 3))
     with pytest.raises(InputError):
         permutation_test([block_means(Measure(rows)), block_means(Measure(rows[:, :2]))])
+
+
+def test_smallest_pvalue_of_several_sites():
+    """Once failed. Three sites of two blocks can be swapped in six ways."""
+    rng = np.random.default_rng(4)
+    sites = [block_means(Measure(rng.normal(s, 1, (20, 2)))) for s in (0, 9, 99)]
+    assert permutation_test(sites).smallest == pytest.approx(6 / 90)
+    assert permutation_test([sites[0]] * 400, permutations=9).smallest == pytest.approx(1 / 10)
+
+
+def test_labellings_of_very_many_blocks_are_counted():
+    """Once failed. Such a number is no float."""
+    assert _count_labellings([126] * 200) > 10**308

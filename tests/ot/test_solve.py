@@ -210,6 +210,7 @@ OK = np.zeros((2, 2))
         ({"X": OK, "Y": OK + 1e101}, "rescale"),
         ({"X": OK, "Y": OK, "a": [[1], [1, 2]]}, "different lengths"),
         ({"X": np.ma.masked_array(OK, mask=[[0, 0], [0, 1]]), "Y": OK}, "masked"),
+        ({"X": OK, "Y": OK, "a": np.ma.masked_array([1.0, 2.0], mask=[0, 1])}, "masked"),
     ],
 )
 def test_wrong_input_gets_one_sentence(arguments, sentence):

@@ -24,6 +24,7 @@ _MAX_SCORE = 38.0  # larger scores have p-values that vanish
 _SHARPNESS = 4.0  # power of the ratio of critical score to score, in `shrinkage_factors`
 _MAX_CORRELATION = 1 - 1e-6  # Fisher's transformation diverges at 1
 _MEDIAN_SQUARE = 0.4549  # of a standard normal number
+_MIN_PAIRS_FOR_MEDIAN = 3  # the median of fewer scores follows a single change
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +159,8 @@ def changed_correlations(
 
     Scores are those of Fisher's transformation. Tails heavier than normal inflate them. Scores are
     therefore divided by the root of an inflation: `heaviness`, or the median of the squared scores
-    over that of squared normal numbers, whichever is larger, and at least one.
+    over that of squared normal numbers, whichever is larger, and at least one. The median is left
+    out if only one or two pairs are compared, since a single change would make it large.
 
     Parameters
     ----------
@@ -178,7 +180,9 @@ def changed_correlations(
     limit = _MAX_CORRELATION
     here, there = (np.clip(r[is_tested], -limit, limit) for r in (here, there))
     scores = np.abs(np.arctanh(here) - np.arctanh(there)) / error
-    inflation = max(1.0, heaviness, float(np.median(scores**2)) / _MEDIAN_SQUARE)
+    inflation = max(1.0, heaviness)
+    if len(scores) >= _MIN_PAIRS_FOR_MEDIAN:
+        inflation = max(inflation, float(np.median(scores**2)) / _MEDIAN_SQUARE)
     scores = np.minimum(scores / np.sqrt(inflation), _MAX_SCORE)
     critical = critical_score(scores)
     order = np.argsort(-scores, kind="stable")[:max_pairs]

@@ -211,7 +211,7 @@ class LabelledSummary:
 
     @cached_property
     def key(self) -> bytes:
-        """Digest of all fields."""
+        """Digest of the weights and of the keys of the parts."""
         return hashlib.sha256(
             self.weights.tobytes() + b"".join(part.key for part in self.parts)
         ).digest()
@@ -226,7 +226,8 @@ def summarise_classes(
     min_size: int = 10,
     seed: int = 0,
 ) -> LabelledSummary:
-    """Summaries class by class, with `cells` in all and at least one per class.
+    """Summaries class by class, with at most `cells` in all, or one for each class if there are
+    more classes.
 
     "auto" means the full covariance of each class up to 64 features, or if classes are compared by
     it, and otherwise "lowrank".

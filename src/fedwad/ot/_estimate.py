@@ -21,7 +21,7 @@ class Estimate:
     """An estimated distance and the certified interval around it.
 
     `columns`, for p = 2, are the contributions of the features to the squared estimate. They are
-    zero if both summaries are equal.
+    zero if both summaries are identical. For other p they are None.
     """
 
     value: float
@@ -40,9 +40,10 @@ def estimate(
     """Distance between two summarised samples: an estimate from synthetic samples, and certified
     bounds.
 
-    Identical summaries come from the same data, or from data that no summary can distinguish. Their
-    distance is estimated as the lower bound, without the sampling noise of synthetic samples. The
-    more pairs a matrix has (`total_pairs`), the fewer synthetic samples are drawn for each.
+    Identical summaries (`are_identical`) come from the same data, or from data with the same
+    counts, means and covariances. Their distance is estimated as the lower bound, without the
+    sampling noise of synthetic samples. The more pairs a matrix has (`total_pairs`), the fewer
+    synthetic samples are drawn for each.
 
     Examples
     --------
@@ -59,11 +60,14 @@ def estimate(
             f"The summaries have {a.dimension} and {b.dimension} features;"
             " a distance needs the same features on both sides."
         )
+    lower = lower_bound(a, b, p)  # first, since it refuses to compare labels with no labels
     upper = upper_bound(a, b, p)
-    lower = min(lower_bound(a, b, p), upper)
+    lower = min(lower, upper)
     columns: dict[tuple[int, int], Floats] = {}  # `synthetic_distance` adds the pair (0, 1)
     if are_identical(a, b):
-        value, columns[0, 1] = lower, np.zeros(a.dimension)
+        value = lower
+        if p == 2:
+            columns[0, 1] = np.zeros(a.dimension)
     else:
         value = synthetic_distance(a, b, p, seed, total_pairs, columns)
     return Estimate(min(max(value, lower), upper), lower, upper, columns.get((0, 1)))

@@ -17,6 +17,8 @@ __all__ = ["as_labels", "class_codes"]
 def class_codes(labels: Any) -> NDArray[np.int64]:
     """Integers from 0 that are equal where the labels are equal, for labels of any type.
 
+    Labels of different types in one list are different, such as 1 and "1", and also 1 and 1.0.
+
     >>> class_codes(["dog", "cat", "dog"]).tolist()
     [1, 0, 1]
     """

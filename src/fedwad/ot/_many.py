@@ -117,7 +117,7 @@ def _batches(pairs: Sequence[Pair], centred: Mapping[int, _CentredMeasure]) -> I
 
 def _can_be_compiled(measures: Sequence[Measure]) -> bool:
     """Whether compiled code can take all these measures: equally many features (more than one),
-    few points, and no coordinates whose squares vanish."""
+    few points, and in each a coordinate whose square does not vanish."""
     parts = [_split_classes(measure) for measure in measures]
     shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts}
     if len(shapes) > 1 or shapes == {(1, 0)} or max(len(x) for x, _, _ in parts) > _MAX_POINTS:

@@ -221,6 +221,8 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     """Check `weights` (uniform if None) and scale them to sum to one."""
     if weights is None:
         return np.full(count, 1.0 / count)
+    if np.ma.is_masked(weights):
+        raise InputError(f"{name} have masked values; fill them or remove their samples first.")
     try:
         array = np.asarray(weights)
     except ValueError:

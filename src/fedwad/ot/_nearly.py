@@ -45,10 +45,10 @@ def near_squares(
 ) -> Iterator[tuple[Pair, float]]:
     """Squared distance of each pair, in the order of `pairs`, at most 0.8% too large.
 
-    Pairs of unequal size, costs that single precision does not resolve, and pairs for which
-    `compiled` is false are solved exactly. `on_columns` is called with the part of each feature in
-    a pair's squared distance unless there are very many pairs; it may be called from several
-    threads.
+    Pairs of unequal size, of weighted points or of single points, costs that single precision does
+    not resolve, and pairs for which `compiled` is false are solved exactly. `on_columns` is called
+    with the part of each feature in a pair's squared distance unless there are very many pairs; it
+    may be called from several threads.
     """
     samples = {index: _ScaledSample.of(measure) for index, measure in measures.items()}
     report = on_columns if len(pairs) < _MANY_PAIRS else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from math import comb, nan
+from math import comb, factorial, nan, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +71,11 @@ def permutation_test(
     Blocks are merged into larger ones as long as each site keeps `min_blocks` of them.
 
     Each function whose block means were sent has a sum of squares between sites. The sum or the
-    maximum of these over all functions of one kind is a statistic; there are six. Each statistic is
-    ranked among its permutations, and each rank is divided by the weight of its statistic. The
-    smallest of these six numbers is the combined statistic, which is ranked among its permutations
-    again. The level is exact if the rows of a site are exchangeable. Two sites with few blocks are
-    permuted in all ways, others at random.
+    maximum of these over all functions of one kind is a statistic; there are six, or five with a
+    single feature or with more than 200. Each statistic is ranked among its permutations, and each
+    rank is divided by the weight of its statistic. The smallest of these numbers is the combined
+    statistic, which is ranked among its permutations again. The level is exact if the rows of a
+    site are exchangeable. Two sites with few blocks are permuted in all ways, others at random.
 
     Examples
     --------
@@ -101,8 +102,8 @@ def permutation_test(
     ranks = _ranks(np.column_stack(list(statistics.values())))
     combined = (ranks / np.array([_WEIGHTS[name] for name in statistics])).min(axis=1)
     pvalue = float((combined <= combined[0]).mean())
-    # Labellings with the same statistics: two sites with equally many blocks can be swapped.
-    equivalent = 2 if len(counts) == 2 and counts[0] == counts[1] else 1
+    # Labellings with the same statistics: sites with equally many blocks can be swapped.
+    equivalent = prod(factorial(n_sites) for n_sites in Counter(counts).values())
     smallest = max(equivalent / _count_labellings(counts), 1 / len(combined))
     true_ranks = dict(zip(statistics, (float(rank) for rank in ranks[0]), strict=True))
     return PermutationTest(
@@ -110,9 +111,9 @@ def permutation_test(
     )
 
 
-def _count_labellings(counts: Sequence[int]) -> float:
+def _count_labellings(counts: Sequence[int]) -> int:
     """Number of ways to assign blocks to sites: a multinomial coefficient."""
-    unassigned, ways = sum(counts), 1.0
+    unassigned, ways = sum(counts), 1
     for count in counts:
         ways *= comb(unassigned, count)
         unassigned -= count

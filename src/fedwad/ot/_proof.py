@@ -67,7 +67,10 @@ class Proof:
         return abs(self.gap) <= TOLERANCE and self.marginal_error <= TOLERANCE
 
     def plan(self, mu: Measure, nu: Measure, p: float, scale: float) -> Plan:
-        """The plan in the units of the data; raises CertificateError if the proof does not hold."""
+        """The plan in the units of the data.
+
+        Raises CertificateError if neither `gap` nor `rounding_gap` proves it optimal.
+        """
         distance = self.distance * scale
         try:
             unit, _ = (self.length * scale) ** p, distance**p

@@ -76,8 +76,9 @@ def synthetic_costs(
 class Recipe:
     """How a server summarises: k-means cells, or those of transport to `support`.
 
-    A part has as many cells as all rows have, of fewer rows each, but at most one for two rows.
-    With `compiled`, auctions and the solver for small supports are used.
+    A part has at most `cells` k-means cells of at least `min_cell_size` rows. With a support, it
+    has a cell for each point of the support, but at most one for two rows. With `compiled`,
+    auctions and the solver for small supports are used.
     """
 
     cells: int

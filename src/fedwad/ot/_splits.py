@@ -16,7 +16,7 @@ from fedwad.ot._nearly import near_squares
 from fedwad.ot._order import sorted_generator
 from fedwad.ot._split_rows import Part, SplitRows, optimal_columns
 from fedwad.ot._split_samples import PartSample, Recipe, synthetic_costs
-from fedwad.ot._summary import CovarianceType
+from fedwad.ot._summary import CovarianceType, resolve_covariance_type
 
 __all__ = ["MAX_HALF", "MIN_HALF", "Split", "Splits", "effective_count"]
 
@@ -88,6 +88,8 @@ class Splits:
         size = min(len(measure) // 2, large, small + len(measure) // 15)
         if support is not None:
             support = support[rng.permutation(len(support))]
+        if codes is None:  # with classes "auto" is never "diag"
+            covariance_type = resolve_covariance_type(covariance_type, measure.dimension)
         # Compiled code is slow to load. Rounds with a support have loaded it already.
         compiled = support is not None and len(measure) >= _COMPILED_FROM
         recipe = Recipe(cells, covariance_type, min_cell_size, support, compiled)

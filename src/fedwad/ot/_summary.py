@@ -29,6 +29,7 @@ __all__ = [
     "feature_variances",
     "min_cell_size",
     "reduce_covariance",
+    "resolve_covariance_type",
     "summarise",
     "summarise_plan",
 ]
@@ -118,7 +119,7 @@ class Summary:
 
     @cached_property
     def key(self) -> bytes:
-        """Digest of count, weights, means and covariance: equal digests mean equal summaries."""
+        """Digest of count, weights, means and covariance, but not of `within_std` and `p`."""
         sha = hashlib.sha256(f"{self.count} {self.covariance_type} {self.means.shape}".encode())
         for array in (self.weights, self.means, self.covariance, self.factors):
             sha.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
@@ -173,13 +174,19 @@ def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summ
     return _build_summary(cells, weights[kept], covariance_type, plan.p)
 
 
+def resolve_covariance_type(covariance_type: CovarianceType, dimension: int) -> CovarianceType:
+    """The type that "auto" stands for with so many features and no classes; others stay."""
+    if covariance_type != "auto":
+        return covariance_type
+    return "full" if dimension <= _MAX_FEATURES_FULL else "diag"
+
+
 def _build_summary(
     cells: CellRows, weights: Floats, covariance_type: CovarianceType, p: float
 ) -> Summary:
     check_choice(covariance_type, "covariance_type", get_args(CovarianceType))
     dimension = cells.measure.dimension
-    if covariance_type == "auto":
-        covariance_type = "full" if dimension <= _MAX_FEATURES_FULL else "diag"
+    covariance_type = resolve_covariance_type(covariance_type, dimension)
     factors = None
     if covariance_type == "lowrank" and len(cells.rows) < dimension:
         diagonal, within_std = within_cells(cells, "diag", p)

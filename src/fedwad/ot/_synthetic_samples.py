@@ -80,7 +80,8 @@ class SyntheticSample:
     def draw(self, size: int, rng: Normals) -> Measure:
         """`size` points, distributed over cells by weight.
 
-        Cell means are exact, unless there are fewer than two points for a cell.
+        The mean of each cell that has points is exact, unless there are fewer than two points for
+        such a cell on average.
         """
         return Measure(self.points(size, rng))
 
