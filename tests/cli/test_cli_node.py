@@ -158,7 +158,7 @@ def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
     ]
     assert lines[2].split()[3] == "repeated"
     assert lines[4] == (
-        "Refused 1 x transport: A support of 30 points was asked for; this site answers up to 20."
+        "Refused 1 x transport: 30 points or cells were asked for; this site answers up to 20."
     )
     assert "1 answered, 1 repeated, 1 refused, 0 withheld" in done.stdout
     assert "1 query counted against the limit" in done.stdout

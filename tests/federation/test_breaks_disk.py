@@ -1,19 +1,23 @@
 """A disk that cannot be written, and clocks that jump: nothing is lost, nothing exceeds a limit."""
 
+import errno
 import os
 from datetime import UTC, datetime
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedwad.errors import FederationError, PolicyError
 from fedwad.federation import (
+    AdoptSchemaRequest,
     Client,
     Envelope,
     FileLedger,
     MomentsRequest,
     Policy,
     PrivateRequest,
+    RawTable,
     SummaryRequest,
     pack,
     read,
@@ -23,6 +27,7 @@ from fedwad.federation import (
 from fedwad.federation import ledger as memory
 from fedwad.federation.cache import RunCache
 from fedwad.privacy import DP, mu_of
+from fedwad.tables import agree, read_table
 
 DATA = np.random.default_rng(0).standard_normal((60, 2))
 PRIVATE = Policy(("private",), epsilon=3.0)
@@ -105,3 +110,38 @@ def test_layers_of_the_run_under_way_outlive_those_from_the_future(tmp_path, mon
     again = RunCache(tmp_path / "layers")
     assert again.layers("now", 1) is not None
     assert len(list((tmp_path / "layers").glob("*.npz"))) == 3
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_folder_of_releases_on_a_full_disk_costs_no_budget_and_shows_no_path(
+    tmp_path, monkeypatch
+):
+    client = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "ledger.jsonl"))
+    monkeypatch.setattr("fedwad._files._write_and_rename", full_disk)
+    with pytest.raises(FederationError, match="No space left on device") as caught:
+        client.answer(ASKED)
+    assert str(tmp_path) not in str(caught.value)
+    assert client.ledger.spent == 0
+    with pytest.raises(FederationError, match="No space left on device"):
+        client.ledger.store_release("key", b"release")
+
+
+def test_a_schema_that_cannot_be_stored_shows_no_path(tmp_path, monkeypatch):
+    table = RawTable(read_table(pd.DataFrame({"age": DATA[:, 0]})))
+    client = Client(table, Policy.open(), FileLedger(tmp_path / "ledger.jsonl"))
+    text = agree({"paris": table.profile(1)}).to_toml()
+    monkeypatch.setattr("fedwad._files._write_and_rename", full_disk)
+    with pytest.raises(FederationError, match="cannot write the agreed schema") as caught:
+        client.answer(AdoptSchemaRequest(text))
+    assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [0, 3, 50, 200])
+def test_layers_that_were_cut_short_are_no_layers(tmp_path, size):
+    RunCache(tmp_path).keep_layers("run", 1, np.ones(5, dtype=np.float32))
+    (path,) = tmp_path.glob("*.npz")
+    path.write_bytes(path.read_bytes()[:size])
+    assert RunCache(tmp_path).layers("run", 1) is None

@@ -382,3 +382,21 @@ def test_files_of_the_same_name_are_different_sites(tmp_path):
     (tmp_path / "paris.csv").write_text("age\n1.5\n2.5\n3.5\n")
     (tmp_path / "paris.tsv").write_text("age\n7.5\n8.5\n9.5\n")
     assert fedwad.schema(tmp_path)["age"].centre == pytest.approx(5.5)
+
+
+def test_auto_and_none_may_come_as_paths():
+    assert Columns.of(schema=Path("auto")).schema == "auto"
+    assert Columns.of(schema=Path("none")).schema is None
+
+
+def test_labels_beside_a_table_and_a_label_column_in_it():
+    with pytest.raises(InputError, match=r"paris has labels beside .* label column 'kind'"):
+        fedwad.local({"paris": (TABLE, np.arange(40) % 2)}, label_column="kind")
+
+
+@pytest.mark.parametrize("policy", [Policy.open(), Policy(("private",), epsilon=1.0)])
+def test_a_table_without_any_value_is_encoded(policy):
+    levels = pa.table({"level": ["a", "b", None, "b"] * 10})
+    empty = pa.table({"level": pa.array([None] * 40, pa.string())})
+    schema = fedwad.schema({"paris": levels})
+    assert len(fedwad.local({"oslo": empty}, policy, schema=schema)) == 1

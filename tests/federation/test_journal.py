@@ -196,3 +196,12 @@ def test_the_same_question_in_two_rounds_is_answered_twice(tmp_path):
         assert {name: reply.mean.tolist() for name, reply in known.items()} == {
             name: reply.mean.tolist() for name, reply in replayed.items()
         }
+
+
+def test_sites_of_this_process_that_disagree_are_a_mistake_with_a_journal_too(tmp_path):
+    sites = {"paris": np.eye(3), "oslo": np.eye(3), "rome": np.eye(4)}
+    with (
+        Journal(fedwad.local(sites), tmp_path / "run.journal") as journal,
+        pytest.raises(InputError, match="paris has 3 features and rome has 4"),
+    ):
+        fedwad.matrix(journal)

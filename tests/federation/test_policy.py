@@ -174,3 +174,9 @@ def test_opening_a_client_beside_its_data(tmp_path):
     assert (tmp_path / "policy.ledger.jsonl").is_file()
     with pytest.raises(InputError, match="no file at"):
         open_client(tmp_path / "none.csv", policy)
+
+
+@pytest.mark.parametrize("kind", ["describe", "encode", "private"])
+def test_no_limit_is_accepted_for_kinds_that_it_would_not_limit(kind):
+    with pytest.raises(InputError, match="numbers for some of schema, moments, summary"):
+        Policy(max_distinct_replies={kind: 1})

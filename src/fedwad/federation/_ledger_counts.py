@@ -93,8 +93,8 @@ class LedgerCounts:
         """The mu of all private releases together: the root of the sum of their squared mu,
         whichever version of the data they were about.
 
-        Infinite if a reply without noise left, or if a line cannot be read, because it may have
-        been for such a reply.
+        Infinite if a reply without noise left or was withheld, or if a line cannot be read, because
+        it may have been for such a reply.
         """
         return math.inf if self._has_queries_without_noise else math.sqrt(self._sum_of_squared_mu)
 

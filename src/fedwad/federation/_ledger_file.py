@@ -239,9 +239,9 @@ class FileLedger(Ledger):
         try:
             self.releases_folder.mkdir(mode=0o700, exist_ok=True)
             write_atomically(self._reserved_file(key), b" " * size)
-        except OSError as error:
+        except (OSError, InputError) as error:
             raise FederationError(
-                f"The folder of releases cannot be written ({error.strerror}), so nothing was spent"
+                f"The folder of releases cannot be written ({_cause(error)}), so nothing was spent"
                 " and nothing answered."
             ) from None
 
@@ -250,9 +250,9 @@ class FileLedger(Ledger):
             self.releases_folder.mkdir(mode=0o700, exist_ok=True)
             self._reserved_file(key).unlink(missing_ok=True)
             write_atomically(self.releases_folder / key, content)
-        except OSError as error:
+        except (OSError, InputError) as error:
             raise FederationError(
-                f"The folder of releases cannot be written ({error.strerror})."
+                f"The folder of releases cannot be written ({_cause(error)})."
             ) from None
 
     def _reserved_file(self, key: str) -> Path:
@@ -287,7 +287,12 @@ def _write(descriptor: int, line: bytes) -> None:
 
 
 def _unwritable(error: OSError) -> FederationError:
-    reason = error.strerror or "unknown reason"
     return FederationError(
-        f"The site's ledger cannot be written ({reason}), so nothing was answered."
+        f"The site's ledger cannot be written ({_cause(error)}), so nothing was answered."
     )
+
+
+def _cause(error: OSError | InputError) -> str:
+    """Why a file could not be written. The text of an InputError has its path, which stays here."""
+    system_error = error.__context__ if isinstance(error, InputError) else error
+    return getattr(system_error, "strerror", None) or "unknown reason"

@@ -2,7 +2,8 @@
 
 A line ends with its seal, the first half of SHA-256 over the seal of the line before and this line
 without its own seal. A changed, inserted or removed line shows, because this line or the next one
-no longer fits its seal. A seal is no signature: it finds accidents and careless edits, not an
+no longer fits its seal; a removed last line shows only in the head of a file (`_ledger_file`). A
+seal is no signature: it finds accidents and careless edits, not an
 operator who writes the whole file anew.
 """
 

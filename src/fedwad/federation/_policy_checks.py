@@ -8,7 +8,7 @@ from typing import Any, NoReturn, get_args
 
 from fedwad._checks import check_choice, check_integer
 from fedwad.errors import InputError
-from fedwad.federation.needs import KINDS
+from fedwad.federation.needs import KINDS, NON_QUERY_KINDS
 from fedwad.ot import CovarianceType, check_order
 from fedwad.tables import label_text
 
@@ -23,7 +23,9 @@ LabelName = str | int | bool
 #: Kinds that a policy with an epsilon may allow. The rule max_distinct_replies does not limit them.
 KINDS_WITH_EPSILON = ("describe", "private")
 #: Kinds that the rule max_distinct_replies can limit.
-_KINDS_WITH_LIMIT = tuple(kind for kind in KINDS if kind not in KINDS_WITH_EPSILON)
+_KINDS_WITH_LIMIT = tuple(
+    kind for kind in KINDS if kind not in (*KINDS_WITH_EPSILON, *NON_QUERY_KINDS)
+)
 #: All but "auto", from the one that reveals most to the one that reveals least.
 COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 

@@ -20,8 +20,9 @@ def guarantee_warning(ledger: Ledger, policy: Policy) -> str:
     if not count or not set(policy.allow) - {"describe", "private"}:
         return ""
     releases = f"{count} private release{'s' if count > 1 else ''}"
+    cause = "lines cannot be read" if ledger.unreadable else "replies without noise were sent too"
     when = (
-        "has ended, because replies without noise were sent too"
+        f"has ended, because {cause}"
         if math.isinf(ledger.spent)
         else "ends with the first of those"
     )

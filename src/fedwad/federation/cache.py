@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -50,9 +51,11 @@ class RunCache:
         trained, layers = self._layers.get(run, (0, None))
         if layers is None and self._folder is not None:
             try:
-                with np.load(self._file(run), allow_pickle=False) as stored:
+                content = io.BytesIO(self._file(run).read_bytes())
+                with np.load(content, allow_pickle=False) as stored:
                     trained, layers = int(stored["times_trained"]), stored["layers"]
-            except (OSError, ValueError, KeyError):  # never written, or cut short
+            except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+                # never written, or cut short
                 return None
         return layers if trained == times_trained else None
 

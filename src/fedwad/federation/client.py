@@ -194,9 +194,11 @@ class Client:
             request = _validate(request, kind)
             key = self._sent_replies.key(request)
             first_entry = self.ledger.first_entry(key)
+            sent_reply = self._sent_replies.find(request, key, first_entry)
             needs = type(request).needs(request)
-            # A repeat is no query, so it passes whatever the number of earlier ones.
-            context.policy.admit(kind, needs, self.ledger.queries if first_entry is None else 0)
+            # A repeat is no query: it passes however many there were, unless max_queries is 0.
+            is_new = first_entry is None and sent_reply is None
+            context.policy.admit(kind, needs, self.ledger.queries if is_new else 0)
             if kind == "evaluate":
                 context.policy.check_evaluations(self.ledger.queries_of(kind))
             if type(request).needs_encoding:
@@ -204,7 +206,6 @@ class Client:
             type(request).check_shape(request, context)
             if first_entry is not None and first_entry.outcome == "withheld":
                 raise PolicyError(first_entry.reason)
-            sent_reply = self._sent_replies.find(request, key, first_entry)
             if needs.mu and sent_reply is None:
                 context.accountant.check(needs.mu)
                 self._sent_replies.reserve(request)

@@ -2,9 +2,9 @@
 
 A packed message is `fedwad`, the version, the length of a header, the header in JSON, then the
 arrays one after another as little-endian numbers. The header holds the `request_id` that an answer
-repeats, a digest of the names of features, the content with its numbers and strings, and type and
-shape of each array. Unpacking makes objects of the few types in `_TYPES` and of no others, and
-executes nothing that arrived.
+repeats, a digest of the schema or of the names of features, the content with its numbers and
+strings, and type and shape of each array. Unpacking makes objects of the few types in `_TYPES` and
+of no others, and executes nothing that arrived.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class VersionError(FederationError):
 class Envelope:
     """A message on its way.
 
-    An answer repeats the `request_id` of its request. `features` is a digest of the names of the
-    sender's features, empty if these have no names.
+    An answer repeats the `request_id` of its request. `features` is a digest of the sender's
+    schema, or else of the names of its features, empty if these have no names.
     """
 
     content: Any
@@ -151,8 +151,10 @@ def unpack(data: bytes) -> Envelope:
 
 def _unpack_header(data: bytes) -> Envelope:
     end = _HEADER_START + int.from_bytes(data[_HEADER_START - 4 : _HEADER_START], "little")
-    if end > min(len(data), _MAX_HEADER_BYTES):
+    if end > len(data):
         raise FederationError("A message arrived cut short.")
+    if end > _MAX_HEADER_BYTES:
+        raise FederationError("A message arrived with too long a header; split it.")
     header = data[_HEADER_START:end]
     if header.count(b"[") + header.count(b"{") > _MAX_PARTS:  # counted before any is parsed
         raise FederationError(f"A message arrived with more than {_MAX_PARTS} parts; split it.")

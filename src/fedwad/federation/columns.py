@@ -55,7 +55,7 @@ class Columns:
         if schema is None or isinstance(schema, Schema):
             return cls(label_column, names, texts, schema)
         if str(schema) in ("auto", "none"):
-            return cls(label_column, names, texts, "auto" if schema == "auto" else None)
+            return cls(label_column, names, texts, "auto" if str(schema) == "auto" else None)
         if not isinstance(schema, str | Path):
             raise InputError(
                 f"schema is a {type(schema).__name__}; give a Schema, the path of its file, 'auto'"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedwad._files import write_atomically
-from fedwad.errors import InputError, PolicyError
+from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation.accountant import BudgetAccountant
 from fedwad.federation.cache import RunCache
@@ -141,10 +141,20 @@ class ClientContext:
                 raise InputError(
                     "The schema does not fit this site's table; see the site's log."
                 ) from None
-            if self.schema_path is not None:
-                write_atomically(self.schema_path, schema.to_toml())
+            self._store_schema(schema)
             self._set_data(data)
         return self.data
+
+    def _store_schema(self, schema: Schema) -> None:
+        if self.schema_path is None:
+            return
+        try:
+            write_atomically(self.schema_path, schema.to_toml())
+        except InputError as error:  # its text has a path of this site
+            logging.getLogger("fedwad.client").warning("%s", error)
+            raise FederationError(
+                "This site cannot write the agreed schema to disk; its operator has to make room."
+            ) from None
 
     @property
     def min_own_cell_size(self) -> int:

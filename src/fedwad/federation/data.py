@@ -92,7 +92,10 @@ class Dataset:
                 " (X, y)."
             )
         code_of = {label_text(name): code for code, name in enumerate(names)}
-        codes = [code_of.get(label_text(value), len(names)) for value in self.labels.tolist()]
+        values = self.labels.tolist()
+        if self.names:  # the labels are numbers of classes
+            values = [self.names[code] for code in values]
+        codes = [code_of.get(label_text(value), len(names)) for value in values]
         return replace(self, labels=np.array(codes, dtype=np.int64), names=(*names, None))
 
     def view(self, class_statistics: ClassStatistics) -> Measure:

@@ -65,6 +65,7 @@ class Journal(NamedSites):
         self._federation = federation
         self.features = getattr(federation, "features", None)
         self.schema = getattr(federation, "schema", None)
+        self.in_process = bool(getattr(federation, "in_process", False))
         self.path = check_path(path, "path")
         self._records = _read(self.path) if resume else []
         #: Number of rounds that were answered from the file.

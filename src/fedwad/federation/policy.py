@@ -43,11 +43,11 @@ class Policy:
         of the server's choice classifies correctly; some thirty such counts show where a record
         lies along a direction
     max_distinct_replies : how many replies of one kind may differ from each other, over the
-        client's life: a number for every kind but "describe" and "private", or a table with numbers
-        for some kinds, {"summary": 1}. A reply that was sent before is sent again; a new one beyond
-        the limit is withheld, because two different summaries can differ by a single record. For
-        "blocks" the limit is 1 unless a number is given or `exact_interpolant` is set: from means
-        over different blocks of the same rows a server could compute the rows
+        client's life: a number for every kind but "describe", "encode" and "private", or a table
+        with numbers for some kinds, {"summary": 1}. A reply that was sent before is sent again; a
+        new one beyond the limit is withheld, because two different summaries can differ by a single
+        record. For "blocks" the limit is 1 unless a number is given or `exact_interpolant` is set:
+        from means over different blocks of the same rows a server could compute the rows
     min_support : smallest number of points of a support. Set it equal to `max_support` to leave one
         size: replies to supports of two sizes can differ by single records
     exact_interpolant : whether the exact interpolating measure, which reveals every sample, may be
@@ -252,7 +252,7 @@ class Policy:
         """Raise PolicyError if a support or a reply of this many points is too large."""
         if self.max_support is not None and size > self.max_support:
             raise PolicyError(
-                f"A support of {size} points was asked for; this site answers up to"
+                f"{size} points or cells were asked for; this site answers up to"
                 f" {self.max_support}."
             )
 
@@ -293,5 +293,5 @@ class Policy:
         if min_cell_size < self.min_cell_size:
             raise PolicyError(
                 f"A cell of this reply holds fewer than the {self.min_cell_size} samples that this"
-                " site's policy requires; ask for a smaller support."
+                " site's policy requires; ask for fewer cells, if the request has a number of them."
             )

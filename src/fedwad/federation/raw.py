@@ -86,7 +86,8 @@ class RawTable:
         columns."""
         usable = [column for column in self.table.columns if _has_values(column)]
         by_name = sorted(usable, key=lambda column: column.name)
-        rows = _rows([column.values for column in by_name])
+        values = [column.values for column in by_name]
+        rows = _rows(values) if values else np.empty((self.table.rows, 0))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
         return np.array(digests, dtype="V16")
 

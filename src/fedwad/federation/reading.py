@@ -25,7 +25,8 @@ FORMATS = (".npy", ".npz", *TABLE_FORMATS)
 # The functions that write NumPy's formats, for messages.
 _WRITERS = {".npy": "numpy.save", ".npz": "numpy.savez"}
 _NO_OPTIONS = Columns()  # every column is a feature, taken as it is
-# Names of the arrays in an .npz file; the first one that the file has is read.
+# Names of the arrays in an .npz file; the first one that the file has is read. A single array
+# besides labels and weights holds the samples, whatever its name.
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
     ("X", "x", "points", "data"),
     ("y", "labels"),
@@ -112,6 +113,11 @@ def _read_pair(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
         raise InputError(
             f"{raw.table.rows} samples came with labels of shape {labels.shape}; give one label"
             " per sample."
+        )
+    if columns.label is not None and columns.label in raw.table:
+        raise InputError(
+            f"{name} has labels beside its table and the label column '{columns.label}' in it; drop"
+            " that column, or leave out the labels beside the table."
         )
     return RawTable(raw.table, labels=labels, elementwise=columns.elementwise)
 

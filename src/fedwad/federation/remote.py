@@ -77,7 +77,7 @@ class RemoteFederation(NamedSites, ABC):
             for name in requests
             if name in packed_answers
         }
-        if any(isinstance(answer, AdoptSchemaReply) for answer in answers.values()):
+        if any(map(_takes_schema, answers.values())):
             # Digests of sites that were not asked are of the old encoding; their next reply brings
             # the new one.
             self._feature_digests = {
@@ -105,7 +105,7 @@ class RemoteFederation(NamedSites, ABC):
         if isinstance(message, Failure):
             return _blame_site(message)
         if not isinstance(message, Description | ProfileReply) and envelope.features:
-            if isinstance(message, AdoptSchemaReply):
+            if _takes_schema(message):
                 self._feature_digests[name] = envelope.features
             elif self._feature_digests.setdefault(name, envelope.features) != envelope.features:
                 return Failure(
@@ -139,6 +139,12 @@ class RemoteFederation(NamedSites, ABC):
             "input",
             f"its features, or their schema, differ from those of '{first}'; make them agree.",
         )
+
+
+def _takes_schema(answer: Answer) -> bool:
+    """Whether a site says that it has taken a schema, alone or first in a bundle."""
+    first = answer.replies[:1] if isinstance(answer, BundleReply) else (answer,)
+    return any(isinstance(reply, AdoptSchemaReply) for reply in first)
 
 
 def _open_envelope(packed: bytes) -> Envelope | Failure:

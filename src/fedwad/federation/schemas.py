@@ -9,7 +9,14 @@ from dataclasses import astuple, replace
 from fedwad.errors import DataWarning, FedwadError, InputError
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.failures import Failure
-from fedwad.federation.federation import Answer, Federation, MeteredFederation, NamedSites, Question
+from fedwad.federation.federation import (
+    Answer,
+    Federation,
+    MeteredFederation,
+    NamedSites,
+    Question,
+    Traffic,
+)
 from fedwad.federation.message import Request
 from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description, schema_digest
@@ -53,6 +60,7 @@ def _agree(federation: Federation, names: Sequence[str] | None = None) -> Schema
     """The schema that the sites agree on; its traffic is that of the profiles alone."""
     names = federation.names if names is None else names
     metered = MeteredFederation(federation)
+    metered.traffic = Traffic()  # without that of a schema which the federation has already
     replies = metered.ask({name: ProfileRequest() for name in names}, ProfileReply)
     schema = agree({name: reply.profile for name, reply in replies.items()})
     return replace(schema, traffic=astuple(metered.traffic))
@@ -75,6 +83,7 @@ def private_schema(
     names = federation.names if names is None else names
     request = PrivateSchemaRequest(float(epsilon), float(delta), draft.to_toml())
     metered = MeteredFederation(federation)
+    metered.traffic = Traffic()  # without that of a schema which the federation has already
     replies = metered.ask(dict.fromkeys(names, request), PrivateSchemaReply)
     releases = [replies[name] for name in names]
     schema = schema_from_sums(
@@ -102,6 +111,7 @@ class AgreedFederation(NamedSites):
 
     def __init__(self, federation: Federation, schema: Schema, waiting: Iterable[str]) -> None:
         self._federation, self.schema, self.features = federation, schema, schema.feature_names
+        self.in_process = bool(getattr(federation, "in_process", False))
         self._adopt, self._waiting = AdoptSchemaRequest(schema.to_toml()), set(waiting)
 
     @property
@@ -165,8 +175,8 @@ def ensure_schema(federation: Federation, names: Sequence[str] | None = None) ->
     for name in descriptions:
         if name not in takers:
             raise InputError(
-                f"{takers[0]} waits for a schema that all sites agree on, and {name} has its own or"
-                " holds numbers; give both the same schema file."
+                f"{takers[0]} takes the schema that sites agree on, and {name} has its own or holds"
+                " numbers; give both the same schema file."
             )
     others = [name for name in federation.names if name not in names]
     takers += _schema_takers(_ask_descriptions(federation, others) if others else {})

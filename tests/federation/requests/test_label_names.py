@@ -62,8 +62,8 @@ def test_each_type_of_label(labels, expected):
     [
         ([1, "a"], "integers and strings"),
         ([True, 2], "booleans and integers"),
-        ([0.5, 1.0], "fractions"),
-        ([np.inf, 1.0], "fractions"),
+        ([0.5, 1.0], "not integers"),
+        ([np.inf, 1.0], "not integers"),
         (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), "of type date"),
         (np.array([b"a", b"b"]), "of type bytes"),
         (["a", None], "missing"),

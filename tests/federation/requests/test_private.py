@@ -212,3 +212,19 @@ def test_replies_travel_and_are_checked():
         asked(clip_norm=7.0, cells=4).check(reply)
     with pytest.raises(InputError, match="more cells"):
         asked(cells=1).check(reply)
+
+
+def test_a_stored_release_is_sent_again_when_all_queries_are_used():
+    client = node(max_queries=1)
+    first = client.answer(asked())
+    np.testing.assert_array_equal(client.answer(asked()).mean, first.mean)
+    with pytest.raises(PolicyError, match="all 1 queries"):
+        client.answer(asked(0.5))
+
+
+def test_a_client_with_an_empty_ledger_has_the_same_public_classes():
+    labels = np.array(["a", "b", "c", "a"] * 100)
+    client = node(data=(DATA, labels), label_names=("b", "a"))
+    copy = client.with_empty_ledger()
+    assert copy.data.names == client.data.names
+    np.testing.assert_array_equal(copy.data.labels, client.data.labels)

@@ -11,6 +11,7 @@ from fedwad.errors import InputError, PolicyError
 from fedwad.federation import (
     MAX_BUNDLE,
     AdoptSchemaRequest,
+    AgreedFederation,
     Bundle,
     Client,
     DescribeRequest,
@@ -309,7 +310,7 @@ def test_a_site_that_joins_later_leads_to_another_schema():
 
 def test_a_table_that_waits_and_data_that_do_not():
     plain = Client(fedwad.federation.Dataset(fedwad.Measure([[1.0]])), Policy.open())
-    with pytest.raises(InputError, match=r"paris waits for a schema .* and oslo has its own"):
+    with pytest.raises(InputError, match=r"paris takes the schema .* and oslo has its own"):
         ensure_schema(Loopback({"paris": client(), "oslo": plain}))
     silent = Client(RawTable(read_table(table())), Policy(("summary",)))
     fed = Loopback({"paris": silent})
@@ -348,3 +349,17 @@ def test_distinct_replies_count_whatever_the_schema():
     site.answer(AdoptSchemaRequest(schema.edited({"age": {"scale": 1.0}}).to_toml()))
     with pytest.raises(PolicyError, match="different replies"):
         site.answer(request)
+
+
+def test_a_site_may_take_another_schema_together_with_a_request():
+    sites = Loopback({"paris": client(), "oslo": client(seed=1)})
+    first = agreed(client())
+    for schema in (first, agreed(client(seed=1))):
+        federation = AgreedFederation(sites, schema, sites.names)
+        answers = federation.ask(dict.fromkeys(sites.names, MomentsRequest()))
+        assert {type(answer).__name__ for answer in answers.values()} == {"Moments"}
+
+
+def test_the_traffic_of_a_schema_leaves_out_that_of_the_one_before():
+    tables = {"paris": table(), "oslo": table(seed=1)}
+    assert fedwad.schema(fedwad.local(tables)).traffic == fedwad.schema(tables).traffic

@@ -320,3 +320,24 @@ def test_own_layers_outlive_a_process_where_there_is_a_ledger_file(tmp_path):
     kept.write_bytes(b"PK")  # cut short
     with pytest.raises(FederationError, match="no longer has its personal layers"):
         opened().answer(request(times_trained=2, weights=first.weights))
+
+
+def test_one_that_diverges_costs_the_others_no_layers():
+    X, y = data(seed=1)
+    fed = local({"one": data(seed=0), "two": (X, y), "wild": (1e30 * X, y)})
+    first = fed.ask({"one": request(), "two": request()})
+    again = {name: request(times_trained=1, weights=first[name].weights) for name in first}
+    answers = fed.ask(again | {"wild": request()})
+    assert [type(answer).__name__ for answer in answers.values()] == [
+        "TrainReply",
+        "TrainReply",
+        "Failure",
+    ]
+    assert "diverged" in answers["wild"].sentence
+
+
+def test_personal_layers_start_from_the_seed_of_each_request():
+    fed = local({"one": data(seed=0), "two": data(seed=1)})
+    answers = fed.ask({"one": request(), "two": request(init_seed=8)})
+    alone = client(seed=1).answer(request(init_seed=8))
+    np.testing.assert_allclose(answers["two"].weights, alone.weights, rtol=1e-4, atol=1e-6)

@@ -95,7 +95,9 @@ def _as_name(name: Any) -> LabelName:
     if isinstance(name, float | np.floating) and float(name).is_integer():
         return int(name)
     if isinstance(name, float | np.floating):
-        raise InputError("Labels are numbers with fractions; name classes by strings or integers.")
+        raise InputError(
+            "Labels are numbers that are not integers; name classes by strings or integers."
+        )
     raise InputError(
         f"Labels are of type {type(name).__name__}; give strings, integers or booleans."
     )

@@ -65,7 +65,7 @@ class AdoptSchemaReply(Reply):
 class AdoptSchemaRequest(Request):
     """Hand a site the schema that was agreed on, as the text of its file.
 
-    A site accepts it if the column kinds are those of its profile. A level with fewer than the
+    A site accepts it if it can encode the site's table. A level with fewer than the
     policy's `min_level_size` rows at a site is encoded there as "other", so a schema cannot single
     out rare levels.
     """

@@ -78,7 +78,8 @@ class SummaryRequest(Request):
     """Ask for a summary of the data in k-means cells.
 
     Unless `class_statistics` is "ignored", each class has a summary of its own. With `calibration`
-    and p = 2 the reply also has what the site measures on random splits of its own rows.
+    and p = 2, or with classes, the reply also has what the site measures on random splits of its
+    own rows.
     """
 
     kind: ClassVar[str] = "summary"

@@ -27,6 +27,7 @@ _SHARED_HYPERPARAMETERS = (
     "model",
     "personal_layers",
     "classes",
+    "init_seed",
     "epochs",
     "layers",
     "batch_size",
@@ -199,14 +200,17 @@ def _train_stack(
         tasks,
         options,
     )
-    replies = []
-    for request, context, task, result in zip(requests, contexts, tasks, trained, strict=True):
-        weights = result.weights.cpu().numpy()
+    trained_weights = [result.weights.cpu().numpy() for result in trained]
+    for weights, result in zip(trained_weights, trained, strict=True):  # before any layer is kept
         if not np.isfinite(weights).all() or result.loss is None or not math.isfinite(result.loss):
             raise InputError(
-                f"The training diverged at learning_rate {request.learning_rate:g}; scale features"
+                f"The training diverged at learning_rate {first.learning_rate:g}; scale features"
                 " to about 1, or take a smaller learning_rate."
             )
+    replies = []
+    for request, context, task, weights, result in zip(
+        requests, contexts, tasks, trained_weights, trained, strict=True
+    ):
         if network.personal_mask.any():
             context.cache.keep_layers(
                 request.run, request.times_trained + 1, weights[network.personal_mask]
