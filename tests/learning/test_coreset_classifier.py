@@ -310,7 +310,7 @@ def test_wrong_options_are_refused_at_fit(options, sentence):
             "oslo has 7 features and paris has 64",
         ),
         ({"paris": (X[:50], Y[:50]), "oslo": X[:50]}, "no labels"),
-        ({"paris": (X[:50], Y[:50] / 3)}, "fractions"),
+        ({"paris": (X[:50], Y[:50] / 3)}, "not integers"),
         ({"paris": (X[:50], Y[:49])}, "one label per sample"),
         ({}, "at least one site"),
     ],
