@@ -114,7 +114,8 @@ def test_a_line_that_was_cut_off_counts_and_the_next_is_whole(reference, tmp_pat
     log.write_bytes(log.read_bytes() + b'{"reference": "ab')
     assert reference.compare(MOVED, history=log).test == 3
     assert len(History(log, reference.digest).entries) == 2
-    (tmp_path / "other.jsonl").write_text("no history\n")
+    assert History(log, reference.digest).comparison_number("new data") == 4
+    (tmp_path / "other.jsonl").write_text("no history\n\nof anything\n")
     with pytest.raises(InputError, match="not a history"):
         reference.compare(SAME, history=tmp_path / "other.jsonl")
 
@@ -183,3 +184,9 @@ def test_a_reference_from_the_command_line_passes_the_policy(tmp_path):
     assert run(*words, "--policy", tmp_path / "paris.toml").returncode == 0
     assert (tmp_path / "paris.ledger.jsonl").exists()
     assert fedwad.Reference.load(tmp_path / "ref.json").site == "paris"
+
+
+def test_a_level_below_all_pvalues_is_not_blamed_on_the_rows(reference):
+    result = reference.compare(SAME, alpha=1e-9)
+    assert not result.judged
+    assert result.sentence.startswith("The level is too small to judge drift of new from")

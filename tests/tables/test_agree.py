@@ -425,3 +425,25 @@ def test_numbers_that_all_rows_lack_are_no_error():
     lost = pd.DataFrame({"chol": ["0"] * 30, "age": np.arange(30) % 7 + 0.5})
     table = read_table(lost, missing=("0",))
     assert "chol" in agree({"bern": profile(table, 10)})
+
+
+def test_booleans_meet_only_integers_that_are_0_and_1():
+    paris = profile(pd.DataFrame({"x": [True, False] * 20, "z": RNG.normal(size=40)}))
+    oslo = profile(pd.DataFrame({"x": [1, 2, 3, 4, 5] * 8, "z": RNG.normal(size=40)}))
+    rare = profile(pd.DataFrame({"x": [0] * 37 + [1] * 3, "z": RNG.normal(size=40)}))
+    assert agree({"paris": paris, "oslo": oslo})["x"].kind == "ignored"
+    assert agree({"paris": paris, "rare": rare})["x"].kind == "boolean"
+
+
+def test_values_whose_squares_overflow_are_not_called_constant():
+    values = np.append(np.arange(30.5), 1.7e308)
+    sent = profile(pd.DataFrame({"x": values, "z": RNG.normal(size=32)}))
+    assert sent["x"].moments == ()
+    assert "too large" in agree({"paris": sent})["x"].reason
+
+
+def test_the_order_of_the_sites_does_not_change_the_schema():
+    sites = {"a": ["z"], "b": ["z"], "c": ["x", "z"]}
+    sent = {s: profile(pd.DataFrame({n: RNG.normal(size=40) for n in sites[s]})) for s in sites}
+    backwards = {site: sent[site] for site in reversed(sent)}
+    assert agree(sent).to_dict() == agree(backwards).to_dict()

@@ -317,3 +317,31 @@ print(schema.feature_names, schema.encode(table).sum(), "pandas" in sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split()[-1] == "False"
+
+
+@pytest.mark.parametrize("missing", ["-", "unknown"])
+def test_a_word_for_a_missing_value_is_no_decimal_comma(tmp_path, missing):
+    path = tmp_path / "site.tsv"
+    path.write_text(f"a\tb\n1.5\t0.5\n{missing}\t0.25\n2.5\tinf\n")
+    table = read_table(path, missing="unknown")
+    np.testing.assert_array_equal(table["a"].values, [1.5, np.nan, 2.5])
+    path.write_text("a;b\n1.5;0,5\n-;0,25\n2.5;1,0\n")
+    with pytest.raises(InputError, match="commas in column 'b' and points in column 'a'"):
+        read_table(path)
+
+
+def test_an_empty_line_is_a_missing_value_of_the_only_column(tmp_path):
+    path = tmp_path / "site.csv"
+    path.write_text('"weight, kg"\n1\n\n3\n')
+    np.testing.assert_array_equal(read_table(path)["weight, kg"].values, [1.0, np.nan, 3.0])
+
+
+def test_a_label_column_of_bytes_is_not_called_missing():
+    table = read_table(pa.table({"x": [1.0, 2.0], "y": [b"a", b"b"]}))
+    with pytest.raises(InputError, match="holds binary values, and it is the label"):
+        plain_table(table, "y")
+
+
+def test_dates_with_a_time_of_day_are_days():
+    milliseconds = pa.array([1000, 86_400_000], pa.int64()).cast(pa.date64(), safe=False)
+    assert read_table(pa.table({"seen": milliseconds}))["seen"].values.tolist() == [0.0, 1.0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import fedwad
 import ot
 from fedwad.errors import DataWarning, InputError
-from fedwad.tables import Schema, SchemaColumn, agree, profile, read_table
+from fedwad.tables import Schema, SchemaColumn, agree, hide_rare, profile, read_table
 from fedwad.tables._elementwise import encode_elementwise
 from fedwad.tables._table import Column, Table
 
@@ -359,3 +359,39 @@ def test_under_privacy_a_missing_value_keeps_its_level():
 def test_values_that_count_as_missing_leave_the_decimal_comma():
     column = Column("dose", "category", np.array([0, 1]), ("1,5", "9"), decimal=",")
     assert column.with_missing(["9"]).decimal == ","
+
+
+def test_a_table_with_few_of_very_many_levels():
+    levels = (*(f"l{k:03d}" for k in range(150)), "other")
+    schema = Schema((SchemaColumn("c", "category", levels=levels),))
+    encoded = schema.encode(pd.DataFrame({"c": ["l149", "l001"]}))
+    assert encoded.argmax(axis=1).tolist() == [149, 1]
+
+
+def test_hiding_rare_levels_leaves_codes_of_booleans_and_missing_values():
+    booleans = Schema((SchemaColumn("b", "category", levels=("0", "1", "other")),))
+    table = read_table(pd.DataFrame({"b": [True] * 9 + [False]}))
+    mean = booleans.encode(hide_rare(table, booleans, 2)).mean(axis=0)
+    assert booleans.describe(mean)["b"] == {"0": 0.0, "1": 0.9, "other": 0.1}
+    column = SchemaColumn(
+        "b", "category", levels=("1", "other"), missing="level", missing_values=("-9",)
+    )
+    codes = Schema((column,))
+    table = read_table(pd.DataFrame({"b": [1] * 9 + [-9]}))
+    mean = codes.encode(hide_rare(table, codes, 2)).mean(axis=0)
+    assert codes.describe(mean)["b"] == {"1": 0.9, "other": 0.0, "missing": 0.1}
+
+
+def test_a_rare_level_without_other_is_refused_as_rare():
+    schema = Schema((SchemaColumn("sex", "category", levels=("f", "m")),))
+    table = read_table(pd.DataFrame({"sex": ["f"] * 9 + ["m"]}))
+    with pytest.raises(InputError, match=r"fewer than 2 rows have \(row 10, counting"):
+        hide_rare(table, schema, 2)
+
+
+def test_numbers_of_the_wrong_type_or_size_are_refused_in_a_sentence():
+    with pytest.raises(InputError, match="wrong type"):
+        SCHEMA.edited({"age": {"scale": "x"}})
+    large = f'version = 1\n[columns.a]\nkind = "number"\nscale = 1\ncentre = {"1" * 400}\n'
+    with pytest.raises(InputError, match="finite number"):
+        Schema.from_toml(large)

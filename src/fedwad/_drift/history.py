@@ -21,12 +21,12 @@ class History:
 
     A file may hold the comparisons with several references; those with each are numbered from 1. A
     line that was cut off by an interruption is skipped. It still counts as a comparison, so that no
-    significance level is used twice.
+    significance level is used twice. A file without any whole line is refused.
     """
 
     def __init__(self, path: str | Path, reference_digest: str) -> None:
         self._path, self._reference_digest = check_path(path, "history"), reference_digest
-        self._n_damaged = 0
+        self._n_damaged = 0  # after the last entry, whose number counts those before it
         self.entries = self._read()
 
     def _read(self) -> list[Entry]:
@@ -39,13 +39,14 @@ class History:
                 f"{self._path} cannot be read ({error.strerror}); choose another file."
             ) from None
         entries = []
-        for line in lines:
-            entry = _parse(line)
+        parsed = [_parse(line) for line in lines if line.strip()]
+        for entry in parsed:
             if entry is None:
-                self._n_damaged += bool(line.strip())
+                self._n_damaged += 1
             elif entry["reference"] == self._reference_digest:
                 entries.append(entry)
-        if self._n_damaged and self._n_damaged == len(lines):
+                self._n_damaged = 0
+        if parsed and not any(parsed):
             raise InputError(f"{self._path} is not a history of comparisons; name another file.")
         return entries
 

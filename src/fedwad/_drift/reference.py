@@ -170,7 +170,7 @@ class Reference(SavedResult):
             federation
         alpha : probability of a false alarm: of this comparison, or with `history` over all
             comparisons with this reference together, however many
-        name : name of the new data in the result
+        name : name of the new data in the result; a site keeps its own
         history : path of a file of JSON lines to which the comparison is added. Comparison k has
             the significance level alpha 12 / ((k + 11) (k + 12)); these levels sum to alpha. Data
             that were compared before keep their number and get no second line

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedwad._distance.result import DistanceResult
+from fedwad._drift.sequential_test import MIN_PVALUE
 from fedwad._explain.explain import explain_pair, require_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import PairDistance
@@ -38,7 +39,7 @@ class DriftResult(SavedResult):
     test : int
         Number of this comparison with the reference, 1 without a history.
     smallest : float
-        The smallest p-value that so few blocks can give.
+        The smallest p-value that these blocks and the permutations of the test can give.
     blocks : tuple of two int
         Number of blocks of the reference and of the new data.
     data, reference : str
@@ -65,7 +66,11 @@ class DriftResult(SavedResult):
 
     @property
     def judged(self) -> bool:
-        """Whether the new data have enough blocks for a p-value as small as `level`."""
+        """Whether a p-value as small as `level` is possible.
+
+        It is not if the new data have too few blocks, or if the level is so small, as after
+        hundreds of comparisons, that even the longest test has too few permutations.
+        """
         return self.smallest <= self.level
 
     def explain(self) -> Explanation:
@@ -83,6 +88,11 @@ class DriftResult(SavedResult):
         chance = "" if self.distance.noise is None else f", by chance {self.distance.noise:.3g}"
         numbers = f"p = {self.pvalue:.2g} at level {self.level:.2g}; distance"
         numbers += f" {self.distance.value:.3g}{chance}"
+        if not self.judged and self.smallest <= MIN_PVALUE:
+            return (
+                f"The level is too small to judge drift of {new} from {reference} ({numbers});"
+                " make a new reference, or allow a larger alpha."
+            )
         if not self.judged:
             return f"{new} has too few rows to judge drift from {reference} ({numbers})."
         if not self.drift:

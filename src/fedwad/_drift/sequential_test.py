@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 from fedwad.ot import Blocks, permutation_test
 
-__all__ = ["BlocksTest", "compare_blocks", "level_at", "permutations_for"]
+__all__ = ["MIN_PVALUE", "BlocksTest", "compare_blocks", "level_at", "permutations_for"]
 
 #: The number of tests that together use half of alpha: those of one year, at one test a month.
 _HALF_AFTER = 12
 _FIRST_PERMUTATIONS = 499
 _MAX_PERMUTATIONS = 1_000_000
-_FEW_EXTREMES = 20  # a longer test follows if at most so many permutations are as extreme
+#: The smallest p-value of the longest test.
+MIN_PVALUE = 1 / (_MAX_PERMUTATIONS + 1)
+_FEW_EXTREMES = 20  # a longer test follows if fewer permutations than this are as extreme
 #: The product of a level and its number of permutations. Suppose only one statistic, of weight 1,
 #: shows the difference. Then up to 18 permutations can still have a smaller combined statistic than
 #: the data; 18 is the sum of the weights in `fedwad.ot._permutation`. With 20 the p-value is still
@@ -64,13 +66,14 @@ class BlocksTest:
 def compare_blocks(reference: Blocks, new: Blocks, level: float, seed: int = 0) -> BlocksTest:
     """Test whether new blocks and those of a reference come from one population.
 
-    The first test has a few hundred permutations. If at most twenty of them are as extreme as the
-    observed statistic, a second test with ten times as many replaces the first, and so on until
+    The first test has a few hundred permutations. If fewer than twenty of them are as extreme as
+    the observed statistic, a second test with ten times as many replaces the first, and so on until
     there are enough permutations for p-values near `level`.
 
     The final p-value is valid. Call test s replaced if its p-value is at most t_s; t_s falls with
-    s. Let s be the first test with t_s < a, and let the final p-value be at most a. Then it is that
-    of test s, or test s was replaced. In both cases the p-value of test s is at most a.
+    s. Let s be the first test with t_s < a, or the last test if there is none, and let the final
+    p-value be at most a. Then it is that of test s, or test s was replaced. In both cases the
+    p-value of test s is at most a.
     """
     max_permutations = permutations_for(level)
     permutations = min(_FIRST_PERMUTATIONS, max_permutations)

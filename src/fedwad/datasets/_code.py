@@ -27,8 +27,8 @@ def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0)
     on average), so the scale of the data stays. The paper encodes CIFAR-10 in 784 dimensions this
     way without saying by which network; this one is ours. A and B depend on d, dimension, hidden
     and seed alone, so clients that agree on these compute comparable codes without seeing each
-    other's data. The result is float32 for float32 and small integers, else float64. It is the same
-    on any machine, up to rounding.
+    other's data. The result is float32 for floats of up to 32 bits and integers of up to 16, else
+    float64. It is the same on any machine, up to rounding.
 
     Examples
     --------

@@ -88,7 +88,9 @@ class FolderArchive:
             header, scans = file["jpeg_header"].tobytes(), file[f"jpeg_{split}"]
             lengths, count = file[f"len_{split}"], len(file[f"y_{split}"])
             stops = np.cumsum(lengths, dtype=np.int64)
-            if len(lengths) != count or scans.size != (stops[-1] if count else 0):
+            if lengths.shape != (count,):
+                self._refuse(f"len_{split}", lengths, f"one number for each of {count} labels")
+            if scans.size != (stops[-1] if count else 0):
                 total = int(stops[-1:].sum())
                 self._refuse(f"jpeg_{split}", scans, f"as many bytes as len_{split} says, {total}")
             starts, content = stops - lengths, scans.tobytes()

@@ -71,7 +71,7 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
 
     Attributes
     ----------
-    clients : names, "client00", "client01", ...
+    clients : names, "client0", "client1", ..., with as many digits as the last one needs
     indices : the rows of each client in the data that were partitioned, by name
     groups : the true group of each client, (clients,); clients of one group have the same
         distribution

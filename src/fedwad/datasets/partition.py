@@ -41,8 +41,8 @@ def class_pairs(
     ----------
     X, y : samples and labels; the number of different labels must be even
     clients : number of clients, at least twice the number of pairs
-    samples : number of samples of each client, half of them from either class; None assigns all
-        samples
+    samples : number of samples of each client, half of them from either class, to within one;
+        None assigns all samples
 
     Examples
     --------
@@ -147,8 +147,8 @@ def dirichlet(
     classes, and its class counts are multinomial(samples, q_i) (Hsu, Qi and Brown 2019). With
     samples=None all samples are assigned: class c draws proportions over the clients, r_c ~
     Dirichlet(alpha, ..., alpha), and is divided by them (Yurochkin et al. 2019). If a class has too
-    few samples for the proportions, or a client gets none, all proportions are drawn again, up to
-    100 times.
+    few samples for the proportions, or a client gets none, all proportions are drawn again, 100
+    times in all.
     """
     data, rng = LabelledSamples(X, y), _generator(seed)
     clients, class_count = check_integer(clients, "clients"), len(data.classes)

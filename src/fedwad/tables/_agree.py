@@ -41,7 +41,8 @@ def agree(profiles: Mapping[str, Profile]) -> Schema:
         raise InputError("No site sent a profile; give at least one table.")
     columns: list[SchemaColumn] = []
     conflicts: list[Conflict] = []
-    statistics = {site: profiles[site].by_name() for site in sorted(profiles)}
+    profiles = {site: profiles[site] for site in sorted(profiles)}
+    statistics = {site: profile.by_name() for site, profile in profiles.items()}
     for name in sorted({name for by_name in statistics.values() for name in by_name}):
         by_site = {s: by_name[name] for s, by_name in statistics.items() if name in by_name}
         if any(s.kind == "label" for s in by_site.values()):

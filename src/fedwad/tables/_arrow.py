@@ -108,7 +108,9 @@ def _temporal_column(name: str, array: pa.Array) -> Column:
 
     dtype = array.type
     if types.is_date(dtype):
-        return _numeric_column(name, "date", _to_float64(array.cast("date32").cast("int32")))
+        return _numeric_column(
+            name, "date", _to_float64(array.cast("date32", safe=False).cast("int32"))
+        )
     if types.is_timestamp(dtype) or types.is_duration(dtype):
         per_day = _SECONDS_PER_DAY * _UNITS_PER_SECOND[dtype.unit]
         days = _to_float64(array.cast("int64")) / per_day

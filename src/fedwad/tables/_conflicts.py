@@ -251,7 +251,7 @@ def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
 def _codings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
     """Sites that share no level with the first site, or have its codes shifted by a constant.
 
-    Only sites with several levels count; those that have the same levels are in one conflict.
+    Only sites with several levels count; those whose first levels are the same are in one conflict.
     """
     with_levels = {site: s for site, s in statistics.items() if len(s.levels) > 1}
     here = next(iter(with_levels), "")

@@ -86,7 +86,7 @@ def _first_line(data: bytes) -> str:
 
 def _find_separator(line: str, path: Path) -> str:
     """The separator that the first line has most of; decimal commas do not count."""
-    unquoted = "".join(line.split('"')[::2])
+    unquoted = _remove_quoted(line)
     pieces = unquoted.split(";")
     if len(pieces) > 1 and all(map(_is_number_with_comma, pieces)):
         return ";"
@@ -95,6 +95,11 @@ def _find_separator(line: str, path: Path) -> str:
     if unquoted.count(separator) == 0 and len(words) > 1 and all(map(is_number, words)):
         raise InputError(f"{path} is separated by spaces; save it with commas.")
     return separator
+
+
+def _remove_quoted(line: str) -> str:
+    """The line without what stands in quotes."""
+    return "".join(line.split('"')[::2])
 
 
 def _is_number_with_comma(piece: str) -> bool:
@@ -115,7 +120,7 @@ def _parse(
         ragged.append(row)
         return "skip"
 
-    one_column = separator not in _first_line(data)
+    one_column = separator not in _remove_quoted(_first_line(data))
     options = {
         "read_options": csv.ReadOptions(autogenerate_column_names=headerless),
         "parse_options": csv.ParseOptions(
@@ -202,10 +207,11 @@ def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: P
     Such points may be decimal points or separate thousands.
     """
     with_comma, with_point = "", ""  # names of columns with fractions
-    types = dict(zip(content.column_names, content.schema.types, strict=True))
+    arrays = dict(zip(content.column_names, content.columns, strict=True))
     for column in columns:
-        if column.kind == "number" and np.nanmax(np.abs(column.values % 1.0)) > 0:
-            if str(types.get(column.name)) == "string":  # PyArrow reads decimal commas as texts
+        finite = column.values[np.isfinite(column.values)] if column.kind == "number" else ()
+        if np.any(np.asarray(finite) % 1.0):
+            if _has_comma(arrays.get(column.name)):
                 with_comma = column.name
             else:
                 with_point = column.name
@@ -216,12 +222,20 @@ def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: P
         )
 
 
+def _has_comma(array: pa.ChunkedArray | None) -> bool:
+    """Whether a text has a comma; PyArrow reads numbers with decimal commas as texts."""
+    if array is None or str(array.type) != "string":
+        return False
+    return any("," in text for text in array.unique().to_pylist() if text is not None)
+
+
 def _drop_blank_end(
     columns: tuple[Column, ...], rows: int, path: Path
 ) -> tuple[tuple[Column, ...], int, tuple[str, ...]]:
     """The columns without blank rows at the end of the file, the number of rows, and notes.
 
-    A blank row has no value in any column. Blank rows inside the file stay; a note counts them.
+    A blank row has no value in any of these columns. Blank rows inside the file stay; a note counts
+    them.
     """
     if len(columns) < 2 or any(column.kind == "unusable" for column in columns):
         return columns, rows, ()

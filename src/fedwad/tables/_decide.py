@@ -19,7 +19,7 @@ _MIN_STEPS = 6  # different values from which on integers can be the steps of a 
 _MIN_FOR_IDENTIFIER = 20  # values from which on it matters that all are different
 _MIN_LISTED = 0.5  # fraction of rows whose level a profile lists; below it, texts are free text
 #: Why a column is ignored if no site sent its mean and sum of squares.
-NO_MOMENTS = "every site has too few values, or one that outweighs all others"
+NO_MOMENTS = "every site has too few values, or one that is too large or outweighs all others"
 
 CompareKind = Literal["number", "category", "boolean", "date"]
 
@@ -59,7 +59,8 @@ def _decide_mixed(
     """The kind of a column that sites read differently: texts and codes, or booleans and 0/1."""
     may_be_codes = all(s.may_be_codes for s in by_site.values() if s.kind == "number")
     levels = _levels_of(by_site, "number")
-    if kinds == {"boolean", "number"} and may_be_codes and levels <= {"0", "1"}:
+    two_values = all(s.distinct <= 2 for s in by_site.values() if s.kind == "number")
+    if kinds == {"boolean", "number"} and may_be_codes and two_values and levels <= {"0", "1"}:
         return "boolean"
     shared = levels & _levels_of(by_site, "category")
     if kinds == {"category", "number"} and may_be_codes and shared:

@@ -4,7 +4,8 @@ Usually the kind of a column follows from all of its values, and a value of anot
 error. Under differential privacy this must not be: one record could change what all others
 contribute, or whether there is a reply. Here each value is read by itself, as the kind that the
 schema gives the column. A value that cannot be read so counts as missing. A missing value for
-which the schema has no rule counts as the centre, or as no level.
+which the schema has no rule counts as the centre, as "other", or as no level if the schema does not
+list "other".
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,30}")
 
 def encode_elementwise(schema: Schema, table: Table) -> NDArray[np.float64]:
     """The matrix of `Schema.encode`, read value by value; no value is refused.
+
+    A column is refused if its type does not fit: lists, or dates where the schema has a number.
 
     >>> schema = Schema((SchemaColumn("age", "number", centre=50.0, scale=10.0),))
     >>> ages = Column("age", "category", np.array([0, 1]), ("60", "unknown"))

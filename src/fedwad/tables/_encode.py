@@ -46,6 +46,11 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
 
 def label_values(column: Column, table: str) -> NDArray[Any]:
     """The labels of the rows, as strings, integers, floats or booleans; `table` is for errors."""
+    if column.kind == "unusable":
+        raise InputError(
+            f"Column '{column.name}' of {table} holds {column.detail}, and it is the label; give"
+            " numbers or text."
+        )
     if column.missing.any():
         count = count_rows(column.missing, "missing value")
         raise InputError(
@@ -56,7 +61,7 @@ def label_values(column: Column, table: str) -> NDArray[Any]:
         return column.values.astype(bool)
     if column.kind == "category":
         return np.asarray(np.array(column.levels, dtype=object)[column.values])
-    integers = bool(np.all(column.values % 1.0 == 0.0) and np.all(np.abs(column.values) < 2.0**53))
+    integers = bool(np.all(np.abs(column.values) < 2.0**53) and np.all(column.values % 1.0 == 0.0))
     return column.values.astype(np.int64) if integers else column.values
 
 
@@ -179,12 +184,13 @@ def _index_of_other(spec: SchemaColumn) -> int:
 def _look_up_levels(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
     """The index of each row's level in the schema, or _MISSING or _UNKNOWN."""
     index_of: dict[str, int] = {level: index for index, level in enumerate(spec.levels)}
+    dtype = index_dtype(spec.levels)
     if column.kind in ("category", "boolean"):
         lookup = [index_of.get(level, _UNKNOWN) for level in column.levels]
         if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:
             lookup = [index_of.get(level, _UNKNOWN) for level in ("0", "1")]
-        return np.asarray(np.array([*lookup, _MISSING], dtype=index_dtype(lookup))[column.values])
-    result = np.full(len(column), _MISSING, dtype=index_dtype(spec.levels))
+        return np.asarray(np.array([*lookup, _MISSING], dtype=dtype)[column.values])
+    result = np.full(len(column), _MISSING, dtype=dtype)
     if column.kind == "empty":
         return result
     result[~column.missing] = _UNKNOWN

@@ -33,9 +33,7 @@ def plain_table(table: Table, label: str | None = None) -> PlainTable:
     """Columns of numbers become features in their order; text and missing values are refused."""
     labels = None
     if label is not None:
-        column = table[label]
-        _refuse_missing(column, f"Column '{label}' of {table.name}")
-        labels = label_values(column, table.name)
+        labels = label_values(table[label], table.name)
     if "" in table:
         raise unnamed_column_error(table.name, table.names.index(""))
     features = [column for column in table.columns if column.name != label]
@@ -89,7 +87,7 @@ def _describe(column: Column) -> str:
     return _kind_in_words(column) + (locate_text(column) if column.kind == "category" else "")
 
 
-def _refuse_missing(column: Column, where: str, or_drop: str = "") -> None:
+def _refuse_missing(column: Column, where: str, or_drop: str) -> None:
     if column.missing.any():
         count = count_rows(column.missing, "missing value")
         raise InputError(f"{where} has {count}; fill or remove them first{or_drop}.")

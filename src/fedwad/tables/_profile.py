@@ -55,10 +55,10 @@ class ColumnStatistics:
     all_different : whether no value occurs twice
     identifier : whether the name of the column is that of an identifier
     moments : mean and sum of squared differences from it, over the present values. Empty if fewer
-        than `min_cell_size` values are present, or if the moments would reveal values of fewer rows
-        than that.
+        than `min_cell_size` values are present, if the moments would reveal values of fewer rows
+        than that, or if values are infinite or so large that the sum would be.
     levels, level_counts, other : levels with at least `min_cell_size` rows, and the number of rows
-        with any other level
+        with any other level. Most columns of numbers have neither.
     sentinels, sentinel_counts : values that may stand for missing ones (0, -1, -9, 99, 999, ...)
         with at least `min_cell_size` rows
     numbers_in_text : number of texts that are numbers, if there are at least `min_cell_size`
@@ -170,12 +170,12 @@ def _number_statistics(
     }
     if kind == "number" and not identifier:
         fields |= _codes_and_sentinels(values, distinct if whole else None, min_cell_size)
-    if (
-        finite
-        and len(values) >= min_cell_size
-        and not _reveals_few_rows(values, fields, min_cell_size)
-    ):
-        fields["moments"] = _moments(values)
+    if finite and len(values) >= min_cell_size:
+        with np.errstate(over="ignore", invalid="ignore"):  # of squares of very large values
+            reveals = _reveals_few_rows(values, fields, min_cell_size)
+            moments = _moments(values)
+        if not reveals and np.isfinite(moments).all():
+            fields["moments"] = moments
     return fields
 
 
@@ -215,7 +215,7 @@ def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
     differences -= shift
     residual = float(np.sum(differences))  # 0 but for rounding
     squares = float(np.sum(np.square(differences))) - residual * residual / len(values)
-    return float(values[0]) + shift, max(0.0, squares)
+    return float(values[0]) + shift, max(squares, 0.0)  # a NaN stays
 
 
 def _codes_and_sentinels(
@@ -259,7 +259,10 @@ def _level_statistics(column: Column, min_cell_size: int, identifier: bool) -> d
 def _list_levels(
     levels: Sequence[str], counts: Sequence[int], min_cell_size: int
 ) -> dict[str, Any]:
-    """Levels that at least `min_cell_size` rows have, and the number of rows with any other."""
+    """Levels that at least `min_cell_size` rows have, and the number of rows with any other.
+
+    A level with a very long name, or with the name "other", is not listed.
+    """
     listed = [
         (level, count)
         for level, count in zip(levels, counts, strict=True)

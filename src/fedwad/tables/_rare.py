@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedwad.errors import InputError
 from fedwad.tables._schema import Schema
-from fedwad.tables._schema_column import OTHER
-from fedwad.tables._table import Column, Table
+from fedwad.tables._schema_column import OTHER, SchemaColumn
+from fedwad.tables._table import Column, Table, list_rows
 
 __all__ = ["hide_rare"]
 
@@ -27,25 +29,40 @@ def hide_rare(table: Table, schema: Schema, min_cell_size: int) -> Table:
     """
     if min_cell_size < 2:
         return table
-    categories = {c.name for c in schema.compared_columns if c.kind == "category"}
-    columns = tuple(
-        _hide_rare_levels(c, min_cell_size) if c.name in categories else c for c in table.columns
-    )
-    return replace(table, columns=columns)
+    specs = {c.name: c for c in schema.compared_columns if c.kind == "category"}
+    columns = []
+    for column in table.columns:
+        if column.name in specs:
+            spec = specs[column.name]
+            column, rare = _hide_rare_levels(column, spec, min_cell_size)
+            if rare.any() and OTHER not in spec.levels:
+                rows = list_rows((np.flatnonzero(rare) + 1).tolist())
+                raise InputError(
+                    f"Column '{spec.name}' of {table.name} has levels that fewer than"
+                    f" {min_cell_size} rows have ({rows}); add '{OTHER}', which they become, to its"
+                    " levels in the schema."
+                )
+        columns.append(column)
+    return replace(table, columns=tuple(columns))
 
 
-def _hide_rare_levels(column: Column, min_cell_size: int) -> Column:
+def _hide_rare_levels(
+    column: Column, spec: SchemaColumn, min_cell_size: int
+) -> tuple[Column, NDArray[np.bool_]]:
+    """The column with "other" for rare levels, and the mask of the rows that have one."""
+    column = column.with_missing(spec.missing_values)
     if column.kind in ("number", "date"):
         _, value_indices, counts = np.unique(column.values, return_inverse=True, return_counts=True)
         rare = (counts < min_cell_size)[value_indices.ravel()] & ~np.isnan(column.values)
         # Infinity is a level that the schema does not list, so it is encoded as "other".
-        return replace(column, values=np.where(rare, np.inf, column.values))
+        return replace(column, values=np.where(rare, np.inf, column.values)), rare
     if column.kind not in ("category", "boolean"):
-        return column
+        return column, np.zeros(len(column), dtype=bool)
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
-    if column.kind == "boolean" and counts.min() >= min_cell_size:
-        return column
+    levels = column.levels
+    if column.kind == "boolean" and not set(levels) & set(spec.levels):
+        levels = ("0", "1")  # as `encode` reads booleans where the schema lists codes
     other = len(counts)  # the code of the level that is added
     lookup = np.where((counts > 0) & (counts < min_cell_size), other, np.arange(len(counts)))
     codes = np.append(lookup, -1)[column.values]
-    return replace(column, kind="category", values=codes, levels=(*column.levels, OTHER))
+    return replace(column, kind="category", values=codes, levels=(*levels, OTHER)), codes == other

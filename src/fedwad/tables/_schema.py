@@ -218,8 +218,9 @@ class Schema:
     def describe(self, mean: Sequence[float] | NDArray[np.float64]) -> dict[str, dict[str, float]]:
         """A mean of encoded rows in the units of the original columns.
 
-        For a number it has the mean over the rows that have a value ("mean"), and the fraction of
-        rows that have none ("missing"); for a category it has the fraction of each level.
+        For a category it has the fraction of each level, else the mean ("mean"). If missing values
+        have an indicator, the mean is over the rows that have a value, and the fraction of rows
+        that have none ("missing") is there as well.
         """
         vector = np.asarray(mean, dtype=np.float64)
         if vector.shape != (self.width,):

@@ -183,7 +183,12 @@ def edit_column(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColum
         return replace(column, **{**reset, **changes})
     except TypeError:
         keys = [field.name for field in fields(SchemaColumn)]
-        wrong = next(key for key in changes if key not in keys)
+        wrong = next((key for key in changes if key not in keys), None)
+        if wrong is None:
+            raise InputError(
+                f"A change of column '{column.name}' has a value of the wrong type; give"
+                " numbers for centre and scale, and lists of texts for levels."
+            ) from None
         raise InputError(
             f"A change of column '{column.name}' has an unknown key '{wrong}'"
             f"{similar_name_hint(wrong, keys)}; its keys are {', '.join(keys)}."

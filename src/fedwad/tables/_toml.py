@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -164,4 +165,4 @@ def _check_value(key: str, value: Any, subject: str) -> Any:
 
 def _is_finite(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value)
+    return number and abs(value) <= sys.float_info.max
