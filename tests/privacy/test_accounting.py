@@ -112,3 +112,15 @@ def test_costs_add_up_as_squares():
 def test_guarantees_that_mean_nothing_are_refused(epsilon, delta):
     with pytest.raises(InputError):
         mu_of(epsilon, delta)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 100.0])
+@pytest.mark.parametrize("delta", [1e-15, 1e-10, 0.1])
+def test_the_largest_loss_keeps_the_smallest_guarantees(epsilon, delta):
+    assert 0.999 * delta < delta_of(mu_of(epsilon, delta), epsilon) <= delta
+
+
+def test_an_epsilon_too_small_to_compute_with_is_refused():
+    for epsilon in (1e-9, 1e-300):
+        with pytest.raises(InputError, match="from 1e-06 to 100"):
+            mu_of(epsilon, 1e-15)

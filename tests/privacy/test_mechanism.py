@@ -70,3 +70,11 @@ def test_what_leaves_lies_on_a_grid_that_does_not_depend_on_the_data():
 def test_two_releases_differ():
     sums = np.zeros(4, dtype=np.int64)
     assert (add_noise(sums, 1.0, 1.0)[0] != add_noise(sums, 1.0, 1.0)[0]).any()
+
+
+def test_sums_that_no_float_holds_reach_the_noise_exactly():
+    rng = np.random.default_rng(0)
+    sums, shift = rng.integers(0, 2**40, 100_000), 2**61
+    found, _ = add_noise(sums, 2.0, 1.0, np.random.default_rng(1).bytes)
+    shifted, _ = add_noise(sums + shift, 2.0, 1.0, np.random.default_rng(1).bytes)
+    np.testing.assert_array_equal(shifted - shift * SUM_UNIT, found)

@@ -266,3 +266,11 @@ def test_a_guarantee_survives_the_wire():
         assert again.mu == mu_of(guarantee.epsilon, guarantee.delta)
     with pytest.raises(InputError):
         DP.of({"epsilon": 1, "clip_norm": 1, "trust": "me"})
+
+
+def test_a_guarantee_with_numpys_integer_is_plain_and_labels_are_a_list():
+    plain = DP(1, clip_norm=1, cells=np.int64(4)).to_dict()["cells"]
+    assert type(plain) is int
+    assert plain == 4
+    with pytest.raises(InputError, match="labels must be a list"):
+        DP(1, clip_norm=1, labels=3)

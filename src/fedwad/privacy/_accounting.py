@@ -21,6 +21,7 @@ from fedwad.errors import InputError
 
 __all__ = [
     "LARGEST_EPSILON",
+    "SMALLEST_EPSILON",
     "check_budget",
     "compose",
     "delta_of",
@@ -31,7 +32,11 @@ __all__ = [
 
 #: A larger epsilon is no meaningful guarantee, and e^epsilon would overflow.
 LARGEST_EPSILON = 100.0
-_MIN_MU, _MAX_MU = 1e-9, 1e4  # between which `mu_of` searches
+#: A smaller epsilon asks for noise in which all is lost. Down to it rounding errors of `delta_of`
+#: are far below every delta that `check_budget` accepts.
+SMALLEST_EPSILON = 1e-6
+# Between these `mu_of` searches. Every accepted guarantee allows the first and forbids the second.
+_MIN_MU, _MAX_MU = 1e-9, 1e4
 _BISECTION_STEPS = 200
 
 
@@ -80,10 +85,10 @@ def compose(losses: Iterable[float]) -> float:
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Raise InputError unless (epsilon, delta) is a meaningful guarantee."""
-    if not is_number(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
+    if not is_number(epsilon) or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise InputError(
-            f"epsilon is {format_value(epsilon)}; give a number above 0 and up to"
-            f" {LARGEST_EPSILON:g}."
+            f"epsilon is {format_value(epsilon)}; give a number from"
+            f" {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}."
         )
     if not is_number(delta) or not 1e-15 <= delta <= 0.1:
         raise InputError(
@@ -93,7 +98,7 @@ def check_budget(epsilon: float, delta: float) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Whether the value is a real number; True and False are not."""
+    """Whether the value is an int or a float, as NumPy's float64 is; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

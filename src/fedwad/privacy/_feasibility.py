@@ -34,8 +34,9 @@ class FeasibilityReport:
 
     `error` is the root mean square relative error due to noise and clipping, for two simulated
     datasets whose means are half a standard deviation apart. `enough` is about the number of
-    samples with which it would be 0.1. `clipped` is the fraction of clipped samples. With few
-    features clipping, not noise, may cause most of the error; then a larger norm is better.
+    samples with which it would be 0.1, or `n` if it is no larger. `clipped` is the fraction of
+    clipped samples. With few features clipping, not noise, may cause most of the error; then a
+    larger norm is better.
     """
 
     n: int

@@ -52,7 +52,11 @@ def add_noise(
     std = (sensitivity + math.sqrt(sums.size) * SUM_UNIT) / mu
     step = 2.0 ** math.floor(math.log2(std / _MIN_STEPS_PER_STD))
     noise = std * standard_normals(sums.size, random_bytes).reshape(sums.shape)
-    return np.asarray(np.rint((sums * SUM_UNIT + noise) / step) * step), std
+    # A float64 cannot hold every sum of more than 2^53 units, so whole steps are added afterwards.
+    units = max(1, round(step / SUM_UNIT))
+    whole, rest = np.divmod(sums, units)
+    noisy_rest = np.rint((rest * SUM_UNIT + noise) / step) * step
+    return np.asarray(whole * (units * SUM_UNIT) + noisy_rest), std
 
 
 def standard_normals(count: int, random_bytes: RandomBytes = os.urandom) -> Floats:

@@ -10,7 +10,7 @@ __all__ = ["MOST_FEATURES", "Split", "split"]
 
 #: With more features noise dominates the second moments; reduce features first, by a public map.
 MOST_FEATURES = 256
-_FIRST_FRACTION = 0.35  # of mu^2, for the first sums, which only find the scale
+_FIRST_FRACTION = 0.35  # of the mu^2 that cells leave, for the first sums
 # The second sums clip at sqrt(d), the typical norm, plus this many standard deviations.
 _TAIL = 1.6
 _CELLS_FRACTION = 0.3  # of mu^2, for cells, if there are any

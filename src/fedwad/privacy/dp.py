@@ -37,7 +37,7 @@ class DP:
         and features and the guarantee), an integer (0 for moments alone), or public centres (S, d)
     labels : public names of classes, for labelled data. The classes then are the cells, and the
         release can train a classifier. It contains noisy means and shares of these classes; samples
-        of other classes are left out.
+        of other classes count in the moments alone.
 
     Examples
     --------
@@ -76,7 +76,8 @@ class DP:
     def _check_labels(self) -> None:
         if self.labels is None:
             return
-        if isinstance(self.labels, str) or not 1 <= len(self.class_names) <= MOST_CELLS:
+        is_list = np.iterable(self.labels) and not isinstance(self.labels, str)
+        if not is_list or not 1 <= len(self.class_names) <= MOST_CELLS:
             raise InputError(
                 f"labels must be a list of one to {MOST_CELLS} public names of classes."
             )
@@ -153,12 +154,13 @@ class DP:
     def to_dict(self) -> dict[str, Any]:
         """Numbers and strings from which `DP.of` builds an equal DP."""
         own = self.own_centres
+        count = self.cells if isinstance(self.cells, str) else self.cell_count
         return {
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
             "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
             "centre": None if self.centre is None else self.centre_point.tolist(),
-            "cells": own.tolist() if own is not None else self.cells,
+            "cells": own.tolist() if own is not None else count,
             **({} if self.labels is None else {"labels": list(self.class_names)}),
         }
 
@@ -183,5 +185,5 @@ def _array(values: Any, name: str) -> Floats:
             f"{name} contains something that is not a number; give numbers only."
         ) from None
     if not np.isfinite(array).all() or array.size == 0 or np.abs(array).max() > 1e100:
-        raise InputError(f"{name} must be finite numbers.")
+        raise InputError(f"{name} must be finite numbers, one or more, of up to 1e100.")
     return array
