@@ -361,3 +361,29 @@ def test_the_noise_of_a_private_release_is_no_cause():
         found = fedwad.distance(x, y, privacy={"epsilon": 1.0, "clip_norm": 4.0}, seed=seed)
         zero += not found.explain().excess.any()
     assert zero >= 5
+
+
+def test_of_two_columns_with_one_name_the_changed_one_is_described():
+    e = explained(X, X + np.array([0, 5, 0, 0]), features=("same", "same", "c", "d"))
+    assert e.excess.argmax() == 1
+    assert f"same (100%: mean {e.here[1]['mean']:.4g}" in e.text
+
+
+def test_a_changed_spread_of_dates_is_given_in_days():
+    day, offsets = pd.to_datetime("2024-03-01"), np.arange(200) % 21 - 10
+    seen = [day + pd.to_timedelta(width * offsets, unit="D") for width in (1, 9)]
+    fed = fedwad.local(
+        {name: pd.DataFrame({"seen": dates}) for name, dates in zip("ab", seen, strict=True)}
+    )
+    e = fedwad.distance(fed["a"], fed["b"]).explain()
+    assert e.here[0]["std"] == pytest.approx(6.06, abs=0.1)
+    assert e.there[0]["std"] == pytest.approx(9 * 6.06, abs=0.9)
+    assert "std 6.0" in e.text
+    assert " days)" in e.text
+
+
+@pytest.mark.parametrize("labels", [[0, 1, float("inf")], [0.2, 1.7, 0.1], [0, 1, float("nan")]])
+def test_labels_of_clusters_that_are_no_integers_are_refused(labels):
+    m = fedwad.matrix(fedwad.local({name: X + k for k, name in enumerate("abc")}))
+    with pytest.raises(fedwad.InputError, match="give an integer for each site"):
+        m.explain_clusters(labels)

@@ -66,7 +66,7 @@ def explain_clusters(
 def _check_labels(labels: Any, count: int) -> list[int]:
     """Return the labels as integers; InputError unless each of `count` sites has one."""
     try:
-        checked = [int(label) for label in labels]
+        checked = [_to_integer(label) for label in labels]
     except (TypeError, ValueError):
         raise InputError(
             f"The labels are {format_value(labels)}; give an integer for each site."
@@ -76,6 +76,13 @@ def _check_labels(labels: Any, count: int) -> list[int]:
     if len(set(checked)) < 2:
         raise InputError("All sites are in one cluster; an explanation needs two or more clusters.")
     return checked
+
+
+def _to_integer(label: Any) -> int:
+    """The integer that a label is, TypeError or ValueError if it is none."""
+    if isinstance(label, float | np.floating) and not label.is_integer():
+        raise ValueError(label)
+    return int(label)
 
 
 def _mean_parts(

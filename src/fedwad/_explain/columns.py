@@ -42,8 +42,9 @@ class Column:
     def describe(self, moments: ColumnMoments) -> dict[str, float]:
         """The column at one site in its own units.
 
-        A number has its mean, its standard deviation and the fraction of missing values, where
-        they are known; a category has the fraction of each level.
+        A number or a date has its mean, its standard deviation and the fraction of missing values,
+        where they are known, a boolean the same without the standard deviation; a category has the
+        fraction of each level. Dates are in days.
         """
         mean = moments.mean[self.feature_slice]
         std = None if moments.std is None else moments.std[self.feature_slice]
@@ -52,7 +53,7 @@ class Column:
         values = self.entry.describe(mean)
         if self.is_category:
             return {level: min(max(fraction, 0.0), 1.0) for level, fraction in values.items()}
-        if std is not None and self.kind == "number":
+        if std is not None and self.kind != "boolean":
             spread = _present_std(self.entry, mean, std)
             values = {"mean": values.pop("mean"), "std": spread} | values
         return values

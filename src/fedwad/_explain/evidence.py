@@ -38,7 +38,7 @@ class Evidence:
     ----------
     moments : ColumnMoments of each site
     squares : part of each feature in the squared distance of each pair, as far as plans are known
-    correlations : the changed correlations of each pair; None if no covariance is known
+    correlations : the changed correlations of each pair; None if none were compared
     classes : parts of classes in the squared distance of each pair, for labelled data
     features, schema : names of the features, and the schema that encoded tables, if known
 

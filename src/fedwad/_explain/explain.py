@@ -150,7 +150,7 @@ def _list_unknowns(evidence: Evidence, i: int, j: int) -> list[str]:
     if not stds_known:
         sentences.append("Spreads by column are not known, so only means are compared.")
     if stds_known and evidence.correlations is None:
-        sentences.append("Covariances are not known, so changed correlations would not show.")
+        sentences.append("No correlations were compared, so changed ones would not show.")
     if a.noise is None and b.noise is None:
         sentences.append("Noise by column is not known, so the excess has means and spreads only.")
     if (min(i, j), max(i, j)) not in evidence.squares:

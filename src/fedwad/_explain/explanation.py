@@ -129,7 +129,7 @@ class Explanation:
 
     @property
     def only_dependence(self) -> bool:
-        """Whether the columns by themselves agree and only their dependence differs."""
+        """Whether correlations changed, and means and spreads make less than half of the excess."""
         by_column = float((self.location + self.scale).sum())
         return bool(self.dependence) and by_column < 0.5 * float(self.excess.sum())
 

@@ -22,15 +22,14 @@ _MISSING = "missing"
 def sentences(e: Explanation) -> str:
     """The columns that make the difference, with their changes, or that nothing differs."""
     a, b = e.sites
-    causes = e.causes
+    causes = [k for k in e.order if e.significant[k]]
     if e.only_dependence:
         correlations = (_correlation_sentence(e, one) for one in e.dependence[:_MAX_NAMED])
         return " ".join([_dependence_sentence(e), *correlations, *e.notes])
     if not causes:
         return " ".join([_no_cause_sentence(e), *e.notes])
-    indices = [e.names.index(name) for name in causes[:_MAX_NAMED]]
-    causes_listed = "; ".join(_cause_in_words(e, k) for k in indices)
-    more = len(causes) - len(indices)
+    causes_listed = "; ".join(_cause_in_words(e, k) for k in causes[:_MAX_NAMED])
+    more = len(causes[_MAX_NAMED:])
     rest = f"; and {more} more column{'s' if more > 1 else ''}" if more else ""
     first = f"{a} and {b} differ in {causes_listed}{rest}."
     return " ".join([first, *_class_sentences(e), *e.notes])
@@ -95,7 +94,8 @@ def change_in_words(e: Explanation, k: int) -> str:
             f"mean {_mean_in_words(here['mean'], kind)} and {_mean_in_words(there['mean'], kind)}"
         )
     else:
-        parts.append(f"std {_number_in_words(here['std'])} and {_number_in_words(there['std'])}")
+        stds = f"std {_number_in_words(here['std'])} and {_number_in_words(there['std'])}"
+        parts.append(f"{stds} days" if e.kinds[k] == "date" else stds)
     if _missing_changed(here, there):
         parts.append(f"missing: {percent(here[_MISSING])} and {percent(there[_MISSING])}")
     return ", ".join(parts)

@@ -120,7 +120,9 @@ def _values(explanation: Explanation, k: int) -> tuple[str, str, str]:
     if abs(missing[0] - missing[1]) > _MIN_MISSING:
         return "missing", percent(missing[0]), percent(missing[1])
     if explanation.scale[k] > explanation.location[k] and "std" in here and "std" in there:
-        return "standard deviation", format_number(here["std"]), format_number(there["std"])
+        unit = " days" if kind == "date" else ""
+        first, second = (f"{format_number(values['std'])}{unit}" for values in (here, there))
+        return "standard deviation", first, second
     return "mean", format_mean(here["mean"], kind), format_mean(there["mean"], kind)
 
 
