@@ -72,3 +72,11 @@ def test_heart_gives_nothing_away_under_the_ready_policy():
     for name, frame in fedwad.datasets.load("heart").items():
         found = count_revealed_rows(RawTable(read_table(frame, name), "num"), policy(10))
         assert found == (0, 1, ""), name
+
+
+def test_rows_of_a_large_table_are_counted_among_all_its_rows():
+    frame = pd.DataFrame({"age": np.arange(2000) % 90, "dose": np.zeros(2000)})
+    frame.loc[4, "dose"] = 12.75
+    result = fedwad.audit(frame, method="schema")
+    assert result.n_attacked == 1000
+    assert "of 2000 records exactly" in result.verdict("schema")

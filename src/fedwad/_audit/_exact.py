@@ -58,7 +58,10 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
 
 
 def _support_size(count: int) -> int:
-    """A number of points that does not divide the number of samples, so that samples are split."""
+    """A number of points that does not divide the number of samples, so that samples are split.
+
+    For two samples, and for multiples of all numbers from 2 to 13, there is none.
+    """
     sizes = [*range(_POINTS, 2 * _POINTS), *range(_POINTS - 1, 1, -1)]
     return next((size for size in sizes if size < count and count % size), min(_POINTS, count))
 

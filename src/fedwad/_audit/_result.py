@@ -24,7 +24,8 @@ class Row:
     attack : its name
     requests : what it asks for, in words
     answered : number of answered requests
-    refused : the client's sentence for the last refusal; empty if nothing was refused
+    refused : the client's sentence for a refusal, or why a request does not fit the data; empty if
+        there was neither
     score : how many records were reconstructed, exactly and nearly; see Score for the tolerances
     leaks : whether that is more than a fresh sample of the same population would give
     skipped_reason : why the requests do not fit the data, so that nothing was tried; else empty

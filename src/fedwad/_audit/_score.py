@@ -35,9 +35,9 @@ class ReconstructionScorer:
     """Scores reconstructions in units of the nearest-neighbour distances of the data.
 
     A guess close to a record means little if records lie close to each other. Therefore distances
-    are divided by the median distance of a record to its nearest neighbour, and every score is
-    compared with the `baseline`: the score of the other n - 1 records as guesses of each
-    record. These are a fresh sample from the same population.
+    are divided by the median distance of a record to its nearest neighbour, where records that have
+    a copy do not count, and every score is compared with the `baseline`: the score of the other
+    n - 1 records as guesses of each record. These are a fresh sample from the same population.
     """
 
     def __init__(self, points: Floats) -> None:
@@ -49,7 +49,8 @@ class ReconstructionScorer:
         largest = float(np.abs(points - points.mean(axis=0)).max()) or 1.0
         distances[distances <= 1e-9 * largest] = 0.0  # copies of a record
         positive = distances[distances > 0]
-        #: The median distance of a record to its nearest neighbour.
+        #: The median distance of a record without a copy to its nearest neighbour; 1 if all have
+        #: copies.
         self.typical = float(np.median(positive)) if len(positive) else 1.0
         ratio, score = len(points) / len(chosen), self._score(distances)
         self.baseline = Score(round(ratio * score.exact), round(ratio * score.near), score.closest)

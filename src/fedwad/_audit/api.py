@@ -176,8 +176,8 @@ def _profile_row(table: RawTable, policy: Policy) -> Row:
     """The attack on the profile, which is about values in columns and not about whole records."""
     revealed, answered, refused = count_revealed_rows(table, policy)
     score = Score(revealed, revealed, 0.0 if revealed else math.inf)
-    requests = "one profile of the table"
-    return Row("schema", "values of few records", requests, answered, refused, score, revealed > 0)
+    attack, requests, count = "values of few records", "one profile of the table", table.table.rows
+    return Row("schema", attack, requests, answered, refused, score, revealed > 0, n_attacked=count)
 
 
 def _label_row(data: Dataset, policy: Policy) -> Row:
