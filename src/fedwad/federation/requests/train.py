@@ -200,16 +200,18 @@ def _train_stack(
         tasks,
         options,
     )
-    trained_weights = [result.weights.cpu().numpy() for result in trained]
-    for weights, result in zip(trained_weights, trained, strict=True):  # before any layer is kept
+    outcomes = []
+    for result in trained:  # all are checked before any layer is kept
+        weights = result.weights.cpu().numpy()
         if not np.isfinite(weights).all() or result.loss is None or not math.isfinite(result.loss):
             raise InputError(
                 f"The training diverged at learning_rate {first.learning_rate:g}; scale features"
                 " to about 1, or take a smaller learning_rate."
             )
+        outcomes.append((weights, result.loss))
     replies = []
-    for request, context, task, weights, result in zip(
-        requests, contexts, tasks, trained_weights, trained, strict=True
+    for request, context, task, (weights, loss) in zip(
+        requests, contexts, tasks, outcomes, strict=True
     ):
         if network.personal_mask.any():
             context.cache.keep_layers(
@@ -220,7 +222,7 @@ def _train_stack(
             if request.return_weights
             else np.zeros(0, dtype=np.float32)
         )
-        replies.append((TrainReply(shared, len(task.rows), result.loss), len(task.rows)))
+        replies.append((TrainReply(shared, len(task.rows), loss), len(task.rows)))
     return replies
 
 
