@@ -160,7 +160,8 @@ def test_demo_as_json_counts_what_left_and_is_near_the_exact_distances(tmp_path)
     assert (paper > 1.1 * exact).all()
     assert (np.array(content["matrix"]["pvalue"])[pairs] < 0.05).all()
     sent = [entry["bytes"] for entries in content["ledgers"].values() for entry in entries]
-    assert len(sent) == 16  # four messages from each of four hospitals
+    assert len(sent) == 16  # four replies from each of four hospitals, two of them in one message
+    assert content["matrix"]["traffic"]["messages"] == 12
     assert 20 * sum(sent) < content["paper"]["traffic"]["up"]
     assert content["report"] == str(tmp_path / "d.html")
 
@@ -238,6 +239,16 @@ def test_an_interrupted_experiment_says_that_it_can_go_on(tmp_path):
     assert " ".join(err.split()) == printed
     assert out == ""
     assert rows.read_text().endswith("\n")
+
+
+def test_an_interrupted_fresh_experiment_goes_on_without_fresh(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedwad.cli.reproduce.run_experiment", interrupt)
+    done = run("reproduce", "toy", "--fresh", "--out", tmp_path)
+    assert done.returncode == 130
+    assert "the same command without --fresh continues from there" in done.stderr
 
 
 @pytest.mark.slow  # starts interpreters

@@ -2,6 +2,7 @@
 plain errors."""
 
 import json
+import shlex
 from importlib.util import find_spec
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import command_line
 import fedwad
+from fedwad.cli.console import use_option_names
+from fedwad.tables._table import drop_hint
 
 IDENTIFIERS = ("--drop", "patient_id", "--drop", "last name")
 
@@ -198,3 +201,10 @@ def test_errors_are_one_sentence_and_status_2(folder, words, sentence):
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_hints_keep_quoted_names_together():
+    hint = drop_hint("weight, kg", "it's (old), so", "age")
+    options = use_option_names(f"They have no values; drop them ({hint}).").partition("(")[2]
+    words = shlex.split(options.removesuffix(")."))
+    assert words == ["--drop", "weight, kg", "--drop", "it's (old), so", "--drop", "age"]

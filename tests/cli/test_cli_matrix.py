@@ -3,6 +3,7 @@
 import io
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from rich.console import Console
 import fedwad
 from command_line import run
 from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest
+from fedwad.federation.needs import KINDS
 from fedwad.ot import Measure
 
 with warnings.catch_warnings():
@@ -200,6 +202,8 @@ def test_a_node_is_checked_before_it_goes_live(sites, tmp_path):
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     outcomes = {trial["request"]: trial["outcome"] for trial in content["requests"]}
+    tried = {trial["kind"] for trial in content["requests"]}
+    assert tried == set(KINDS) - {"train", "evaluate", "encode"}  # no schema under this policy
     assert outcomes["describe"] == outcomes["summary, 10 cells"] == "answered"
     assert (
         outcomes["moments"]
@@ -228,3 +232,18 @@ def test_a_ledger_is_shown(tmp_path):
     content = json.loads(run("ledger", "show", path, "--json").stdout)
     assert content["queries"] == 1
     assert [entry["outcome"] for entry in content["entries"]] == ["answered", "refused"]
+
+
+def test_a_table_is_as_wide_as_the_distances_that_it_shows(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = {name: rng.normal(0, 1, (60, 2)) for name in "abcd"}
+    result = replace(fedwad.matrix(fedwad.local(data)), value=np.zeros((4, 4)))
+    shown = [f"{value:.4g}" for value in result.population[np.triu_indices(4, 1)]]
+    monkeypatch.setattr(page.screen, "width", 3 + 4 * (max(map(len, shown)) + 2) - 1)
+    assert page._headings(result, False) == ((), result.sites)
+
+
+def test_a_shape_of_odd_digits_is_refused(sites):
+    done = run("matrix", sites, "--shape", "2\N{SUPERSCRIPT TWO}x3")
+    assert done.returncode == 2
+    assert "give rows and columns" in done.stderr

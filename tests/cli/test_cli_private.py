@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from command_line import run
-from fedwad.federation import PrivateRequest, SummaryRequest, open_client
+from fedwad.federation import MomentsRequest, PrivateRequest, SummaryRequest, open_client
 from fedwad.privacy import DP, epsilon_of, mu_of, plan
 
 
@@ -122,3 +122,24 @@ def test_a_plan_is_the_same_twice_and_better_with_more_samples():
     few, many = plan(500, 6, 1.0), plan(20_000, 6, 1.0)
     assert few == plan(500, 6, 1.0)
     assert many.error < few.error / 3
+
+
+def test_nothing_is_left_after_a_reply_without_noise(files):
+    ledger = files / "mixed.ledger.jsonl"
+    policy = 'name = "mixed"\nallow = ["describe", "private"]\nepsilon = 2.0\n'
+    (files / "mixed.toml").write_text('name = "mixed"\nallow = ["moments"]\n')
+    open_client(files / "site0.npy", files / "mixed.toml").answer(MomentsRequest())
+    (files / "mixed.toml").write_text(policy)
+    found = json.loads(run("budget", "show", ledger, "--json").stdout)
+    assert (found["without_privacy"], found["left"]) == (1, 0)
+    printed = run("budget", "show", ledger).stdout
+    assert "a further release can have epsilon up to 0." in printed
+    assert "no further private release is made" in printed
+
+
+def test_the_payment_of_a_release_is_no_request(files):
+    (files / "lima.toml").write_text('name = "lima"\nallow = ["private"]\nepsilon = 2.0\n')
+    client = open_client(files / "site0.npy", files / "lima.toml")
+    client.answer(PrivateRequest.of(DP(1, clip_norm=5.0)))
+    printed = run("ledger", "show", files / "lima.ledger.jsonl").stdout
+    assert "1 requests in 2 lines (2 shown): 1 answered" in printed

@@ -113,3 +113,16 @@ def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
     done = run()
     assert done.returncode == 2
     assert "No data were named" in done.stderr
+
+
+def test_one_cluster_that_was_asked_for_is_not_called_a_suggestion(folder):
+    done = run("--data", folder, "--k", "1", *FAST)
+    assert done.returncode == 0, done.stderr
+    assert "suggest" not in done.stdout
+
+
+def test_more_clusters_than_sites_are_refused_before_the_training(folder, monkeypatch):
+    monkeypatch.setattr("fedwad.cli._training.train", None)
+    done = run("--data", folder, "--k", "11", *FAST)
+    assert done.returncode == 2
+    assert "11 clusters were asked for among 10 sites" in done.stderr

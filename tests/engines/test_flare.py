@@ -392,6 +392,16 @@ def test_a_site_that_reads_for_long_is_waited_for_longer_than_one_that_does_not_
 
 
 @needs_flare
+def test_a_site_that_still_reads_is_not_called_ready():
+    engine, lines = FakeEngine(paris=bytes, oslo=bytes), []
+    engine.ready["oslo"] = lambda: OPENING
+    federation = _federation(engine, on_progress=lines.append)
+    federation._timeout = 0.5
+    federation.wait_until_ready(0.5)
+    assert lines == ["paris ready"]
+
+
+@needs_flare
 def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(monkeypatch):
     for name, seconds in {
         "_PING_INTERVAL": 0.1,

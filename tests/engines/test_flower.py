@@ -30,6 +30,7 @@ from engines import flower_helpers as helpers
 from engines.flower_loopback import Loopback, write_key
 from fedwad.engines import flower
 from fedwad.engines._processes import Process
+from fedwad.engines._site_files import parse_columns
 from fedwad.engines.flower import _control, client_app, server_app, simulation_app, supernode
 from fedwad.engines.flower._discovery import find_sites
 from fedwad.engines.flower._log_codec import LogReader, encode_outcome, encode_progress
@@ -368,6 +369,12 @@ def test_a_node_keeps_the_name_it_was_registered_under(honest):
     assert find_sites(impostor, ("oslo",), 5.0) == {"oslo": 2}
     with pytest.raises(FederationError, match="node 'mallory': it calls itself 'oslo'"):
         find_sites(impostor, (), 1.0)
+
+
+def test_no_other_node_stands_in_for_one_that_cannot_take_part(honest):
+    grid = helpers.InProcessGrid({2: honest[2], 3: honest[3]}, {3: "oslo"})
+    with pytest.raises(FederationError, match="node 'oslo': it calls itself 'paris'"):
+        find_sites(grid, ("oslo",), 5.0)
 
 
 def test_all_sites_are_found_when_none_is_named(honest):
@@ -1023,3 +1030,25 @@ def test_the_commands_of_the_documentation_run(monkeypatch):
     assert re.search(r"\b[1-9] answered, 0 repeated, 0 refused", done.stdout)
     assert "1 query counted against the limit" in done.stdout
     assert helpers.strays(word) == []
+
+
+def test_settings_with_any_characters_are_toml(tmp_path):
+    app, _ = write_app(tmp_path, {"job": "a\x7fb", "resume": False, "patience": 1.5})
+    config = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
+    assert config["tool"]["flwr"]["app"]["config"]["job"] == "a\x7fb"
+    certificate = tmp_path / "\N{ROBOT FACE}.crt"
+    certificate.touch()
+    _control.Control(tmp_path, "hub:1", certificate)
+    config = tomllib.loads((tmp_path / "home" / "config.toml").read_text(encoding="utf-8"))
+    assert config["superlink"]["fedwad"]["root-certificates"] == str(certificate.resolve())
+
+
+def test_a_job_of_an_unknown_algorithm_is_named():
+    with pytest.raises(InputError, match="There is no algorithm 'sort'"):
+        Job.from_json('{"algorithm": "sort", "clients": [], "options": {}}')
+
+
+def test_a_schema_for_other_processes_is_a_file():
+    schema = fedwad.local({"a": pa.table({"x": [1.0, 2.0]}), "b": pa.table({"x": [3.0]})}).schema
+    with pytest.raises(InputError, match="give the path of its file"):
+        parse_columns({"schema": schema})

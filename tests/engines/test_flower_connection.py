@@ -122,3 +122,9 @@ def test_a_name_of_no_machine(hub):
 def test_a_file_that_holds_no_certificate(tmp_path):
     (tmp_path / "ca.crt").write_text("none")
     assert "holds no certificate" in connection_problem("127.0.0.1:1", tmp_path / "ca.crt")
+
+
+def test_a_name_that_no_machine_can_have_is_no_crash():
+    assert connection_problem("a..b:443", None) == (
+        "there is no machine called a..b; check the name."
+    )

@@ -78,7 +78,7 @@ def _compute_budget(ledger: Ledger, rules: Policy | None, delta: float) -> dict[
         "delta": delta,
         "mu": spent,
         "epsilon": epsilon_of(spent, delta),
-        **_remaining(None if rules is None else rules.epsilon, spent, delta),
+        **_remaining(None if rules is None else rules.epsilon, ledger.spent, delta),
         "refused": sum(entry.count for entry in private if entry.outcome == "refused"),
         "without_privacy": sum(
             entry.count for entry in ledger.entries if entry.is_query and entry.kind != "private"
@@ -110,7 +110,10 @@ def _spent_by_data(private: list[Entry], delta: float) -> list[dict[str, Any]]:
 
 
 def _remaining(granted: float | None, spent: float, delta: float) -> dict[str, float | None]:
-    """The policy's epsilon, and the largest epsilon of a further release."""
+    """The policy's epsilon, and the largest epsilon of a further release.
+
+    `spent` is infinite, and nothing is left, if replies without noise were sent too.
+    """
     if granted is None:
         return {"granted": None, "left": None}
     left = math.sqrt(max(0.0, mu_of(granted, delta) ** 2 - spent**2))

@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 _FEW_SAMPLES = 10
+_QUOTED = r"'[^']*'|\"[^\"]*\""  # as `shlex.quote` quotes; commas and brackets may be inside
 
 #: The exit code of a command that found what it looked for: a difference, a drift, a stranger.
 EXIT_DIFFERENT = 3
@@ -104,9 +105,10 @@ def use_option_names(sentence: str) -> str:
     """
 
     def to_options(match: re.Match[str]) -> str:
-        return f"({' '.join(f'--{match[1]} {word}' for word in match[2].split(', '))})"
+        words = re.split(rf", (?=(?:{_QUOTED}|[^'\"])*$)", match[2])
+        return f"({' '.join(f'--{match[1]} {word}' for word in words)})"
 
-    return re.sub(r"\((drop|missing): (.*?)\)(?=[,.;]|$)", to_options, sentence)
+    return re.sub(rf"\((drop|missing): ((?:{_QUOTED}|.)*?)\)(?=[,.;]|$)", to_options, sentence)
 
 
 def _join_lines(text: str | None) -> str:

@@ -114,7 +114,7 @@ def embed(
 
 def _check_nearest(nearest: str | None, names: Sequence[str]) -> None:
     """Raise InputError for a site that is not among these, before they are asked."""
-    if names and nearest is not None and nearest not in names:
+    if nearest is not None and nearest not in names:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise InputError(f"There is no site '{nearest}' for --nearest; the sites are {shown}.")
 

@@ -89,5 +89,6 @@ def _totals(entries: list[Entry]) -> dict[str, int]:
         outcomes[entry.outcome] += entry.count
     totals = {name: outcomes[name] for name in _OUTCOMES}
     sent = sum(entry.bytes for entry in entries)
-    requests = sum(entry.count for entry in entries)
+    # Lines "spent" and "accepted" are not requests: a private release has a line "answered" too.
+    requests = sum(totals.values())
     return {**totals, "requests": requests, "queries": Ledger(entries).queries, "bytes": sent}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -109,6 +110,13 @@ def _row_heading(name: str, row: int, clusters: Labels | None) -> list[str]:
     return [escape(name), str(number) if number else "single"]
 
 
+def _shown_distances(result: fedwad.MatrixResult) -> NDArray[np.float64]:
+    """Distances between the populations if they can be judged, otherwise between the samples."""
+    distances = result.population if judged_sites(result) else result.value
+    assert distances is not None  # noqa: S101
+    return distances
+
+
 def _distances(
     result: fedwad.MatrixResult,
     columns: tuple[str, ...],
@@ -117,10 +125,9 @@ def _distances(
 ) -> Table:
     titles = ["", *(["cluster"] if clusters is not None else []), *map(escape, columns)]
     table = make_table(*titles, left=("",), no_wrap=True)
-    distances = result.population if judged_sites(result) else result.value
-    assert distances is not None  # noqa: S101
     for row, name in enumerate(rows):
-        values = ["?" if np.isnan(value) else f"{value:.4g}" for value in distances[row]]
+        shown = _shown_distances(result)[row]
+        values = ["?" if np.isnan(value) else f"{value:.4g}" for value in shown]
         values[row] = ""
         table.add_row(*_row_heading(name, row, clusters), *values)
     return table
@@ -164,12 +171,12 @@ def _headings(
     """
     if len(result) > _MAX_COLUMNS:
         return (), result.sites
-    number_width = max(len(f"{number:.4g}") for number in result.value.flat)
+    number_width = max(len(f"{number:.4g}") for number in _shown_distances(result).flat)
     numbers = tuple(str(k + 1) for k in range(len(result)))
     numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.sites, strict=True))
     for columns, rows in ((result.sites, result.sites), (numbers, numbered)):
-        width = max(map(len, rows)) + 2 + 9 * has_clusters
-        if width + sum(max(len(name), number_width) + 2 for name in columns) <= screen.width:
+        width = max(map(cell_len, rows)) + 2 + 9 * has_clusters
+        if width + sum(max(cell_len(name), number_width) + 2 for name in columns) <= screen.width:
             return columns, rows
     return (), result.sites
 

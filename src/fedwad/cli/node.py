@@ -38,8 +38,8 @@ def check(
 ) -> None:
     """Which requests would a node with this data and this policy answer, and which refuse?
 
-    The check tries all kinds of requests except training, on this machine. It sends nothing and
-    does not change the ledger.
+    The check tries all kinds of requests except training, on this machine; a schema only if the
+    table waits for one. It sends nothing and does not change the ledger.
     """
     rules = Policy.load(policy)
     site_data = load_site_data(data, rules, table_options.columns)

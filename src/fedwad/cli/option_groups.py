@@ -240,7 +240,7 @@ def parse_image_shape(shape: str | None) -> tuple[int, ...] | None:
     if shape is None:
         return None
     parts = shape.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
+    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise InputError(
             f"--shape is {shape!r}; give rows and columns like 28x28, or 32x32x3 for colours."
         )
@@ -254,11 +254,8 @@ def check_ending(path: Path | None, ending: str, option: str) -> None:
 
 
 def check_clusters(k: int | str | None, names: Collection[str]) -> None:
-    """Raise InputError for more clusters than there are sites, before the sites are asked.
-
-    `names` is empty if all sites of a deployment are asked, whose number is not known here.
-    """
-    if names and isinstance(k, int) and k > len(names):
+    """Raise InputError for more clusters than there are sites, before the sites are asked."""
+    if isinstance(k, int) and k > len(names):
         raise InputError(
             f"{k} clusters were asked for among {len(names)} sites; ask for at most as many."
         )

@@ -12,6 +12,7 @@ from fedwad.errors import FedwadError
 from fedwad.federation import (
     AdoptSchemaRequest,
     AtomsRequest,
+    BlocksRequest,
     CellsRequest,
     Client,
     DescribeRequest,
@@ -57,10 +58,10 @@ class Trial:
 
 
 def try_requests(client: Client) -> list[Trial]:
-    """Try one request of each kind, and several of the kinds that the policy allows.
+    """Try one request of each kind except training, and several of some kinds that are allowed.
 
     Some are requests that no policy should allow. Each is tried with an empty ledger, as if it were
-    the first.
+    the first. A schema is handed only to a client whose table waits for one.
     """
     before_schema = [("describe", DescribeRequest()), ("schema", ProfileRequest())]
     trials = [_try(client, name, request) for name, request in before_schema]
@@ -101,6 +102,7 @@ def _requests_for_summaries(policy: Policy) -> Iterator[tuple[str, Request]]:
     if "summary" in policy.allow:
         yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diag")
         yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)
+    yield "blocks of rows", BlocksRequest()
     epsilon = min(1.0, policy.epsilon or 1.0)
     yield (
         f"private, epsilon {epsilon:g}",

@@ -69,8 +69,8 @@ class PrivacyOptions(OptionGroup):
             return {}
         if self.clip_norm is None and public_schema is None:
             raise InputError(
-                "--epsilon needs --clip-norm, the largest norm of a sample, or a --schema file that"
-                " gives one; choose it from public knowledge."
+                "--epsilon needs --clip-norm, the largest distance of a sample from --centre, or a"
+                " --schema file that gives one; choose it from public knowledge."
             )
         guarantee = DP(
             self.epsilon,

@@ -41,8 +41,8 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's figures and tables, beside our methods and the exact distances.
 
-    Measurements are kept at once, so the same command continues an interrupted run. Datasets come
-    from the folder that FEDWAD_DATA names, or are downloaded.
+    Measurements are kept at once, so the same command (without --fresh) continues an interrupted
+    run. Datasets come from the folder that FEDWAD_DATA names, or are downloaded.
     """
     names = NAMES if name == "all" else (name,)
     for each in names:
@@ -52,8 +52,10 @@ def reproduce(
         try:
             outcome = _run(each, out, quick, fresh)
         except KeyboardInterrupt:
+            command = "the same command without --fresh" if fresh else "the same command"
             stderr.print(
-                "Interrupted; what was measured is kept, and the same command continues from there."
+                f"Interrupted; what was measured is kept, and {command} continues from there.",
+                soft_wrap=True,
             )
             raise typer.Exit(130) from None
         outcomes.append(outcome)

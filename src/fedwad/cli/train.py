@@ -27,7 +27,14 @@ from fedwad.cli.console import (
     screen,
 )
 from fedwad.cli.engine import EngineOptions
-from fedwad.cli.option_groups import Json, Report, check_ending, expand_option_groups
+from fedwad.cli.option_groups import (
+    Json,
+    Report,
+    check_clusters,
+    check_ending,
+    expand_option_groups,
+)
+from fedwad.cli.sites import find_files
 from fedwad.errors import InputError
 from fedwad.learning import TrainingOptions, TrainingResult
 
@@ -68,13 +75,14 @@ def train(
     """Train a classifier without pooling the data: on all sites together, and in clusters of
     similar sites.
 
-    Distances between the sites' labelled data need one message from each. The same algorithm then
-    runs once for all sites and once inside each cluster. Trained weights reveal something about the
-    data: there is no privacy guarantee.
+    The same algorithm runs once for all sites and once inside each cluster. Clusters come from the
+    distances between the sites' labelled data, which need one message from each. Trained weights
+    reveal something about the data: there is no privacy guarantee.
     """
     _check_outputs(save, report)
     sources = _sources(files, data)
     n_clusters = _parse_n_clusters(clusters)
+    check_clusters(n_clusters, sources if engine_options.connect else find_files(sources))
     options, columns = training.options, table_options.columns
     with progress_bar("Asking the sites") as bar:
         if engine_options.uses_engine:
@@ -173,7 +181,7 @@ def _show(results: Mapping[str, TrainingResult], n_clusters: ClusterCount) -> No
     screen.print(_table(results))
     if _IN_CLUSTERS in results:
         _show_clusters(results[_IN_CLUSTERS])
-    elif n_clusters is not None:
+    elif n_clusters == "auto":
         print_text("The distances suggest one cluster: all sites learn together.")
     for result in results.values():
         for name, reason in result.failed.items():

@@ -9,6 +9,7 @@ from typing import Any
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns
+from fedwad.tables import Schema
 
 __all__ = ["absolute_path", "parse_columns", "select_files"]
 
@@ -16,8 +17,11 @@ __all__ = ["absolute_path", "parse_columns", "select_files"]
 def parse_columns(options: Mapping[str, Any]) -> Columns:
     """Columns of tables, from the keywords of `open_client` that describe them.
 
-    Without a schema among them, the sites agree on one.
+    Without a schema among them, the sites agree on one. A given schema is the path of its file,
+    because other processes read it.
     """
+    if isinstance(options.get("schema"), Schema):
+        raise InputError("schema is a Schema; save it, and give the path of its file.")
     return Columns.of(**{"schema": "auto", **options})
 
 

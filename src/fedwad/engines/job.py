@@ -84,6 +84,8 @@ class Job:
             return cls(
                 content["algorithm"], tuple(map(str, content["clients"])), dict(content["options"])
             )
+        except InputError:  # which is a ValueError
+            raise
         except (ValueError, KeyError, TypeError):
             raise InputError(
                 "The job cannot be read; send JSON with algorithm, clients and options."

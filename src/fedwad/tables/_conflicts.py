@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -128,7 +129,7 @@ def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
                     "suspicious value",
                     f"{what} values of column '{name}' at {site} are {shown}, which is not frequent"
                     f" at {join_names([*without])}; if {shown} stands for a missing value there,"
-                    f" say so (missing: {name}={shown}).",
+                    f" say so (missing: {shlex.quote(f'{name}={shown}')}).",
                 )
 
 

@@ -83,7 +83,7 @@ class FlareFederation(RemoteFederation):
                     del self._addresses[name]
             waiting = self._participants(name for name in waiting if answers[name] != OPEN)
             time.sleep(_POLL if waiting else 0)
-        ready = self._participants(self.names)
+        ready = [name for name in self._participants(self.names) if name not in waiting]
         self._on_progress(f"{', '.join(ready) or 'no site'} ready")
 
     def _participants(self, names: Iterable[str]) -> list[str]:

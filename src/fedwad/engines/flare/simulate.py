@@ -49,7 +49,7 @@ def simulate(
     """Run a job in FLARE's simulator, with the files of `data` as sites, and return its result.
 
     Parameters are those of `fedwad.engines.flower.simulate`. Names of sites consist of letters,
-    digits, hyphens and underscores.
+    digits, hyphens and underscores, start with a letter or digit, and are not "server".
     """
     need_flare()
     files = select_files(job, data)
@@ -78,7 +78,8 @@ def _check_names(names: Iterable[str]) -> None:
         if name == "server" or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             raise InputError(
                 f"FLARE does not accept {name!r} as the name of a site;"
-                " use letters, digits, hyphens and underscores."
+                " use letters, digits, hyphens and underscores, a letter or digit first, and not"
+                " 'server'."
             )
 
 

@@ -46,7 +46,7 @@ def connection_problem(address: str, root_certificates: str | Path | None) -> st
     try:
         with socket.create_connection((host, port), _TIMEOUT) as connection:
             return _handshake_problem(connection, context, host, root_certificates)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the latter for names such as "a..b"
         return f"there is no machine called {host}; check the name."
     except ConnectionRefusedError:
         return "nothing listens at this port; check that it is running, and check host:port."

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fedwad._files import to_toml
 from fedwad.engines._lines import read_lines
 from fedwad.engines.flower._connection import connection_problem, parse_address
 from fedwad.errors import FederationError, InputError
@@ -75,11 +76,8 @@ class Control:
                 )
             link["root-certificates"] = str(path)
             self._root = path
-        lines = [
-            f"[superlink.{_LINK}]",
-            *(f"{key} = {json.dumps(value)}" for key, value in link.items()),
-        ]
-        (self._home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        text = f"[superlink.{_LINK}]\n{to_toml(link)}"
+        (self._home / "config.toml").write_text(text, encoding="utf-8")
 
     def start(self, app: Path, options: Sequence[str] = ()) -> str:
         """Start a run of this app and return the ID of the run."""

@@ -41,12 +41,13 @@ def find_sites(
     wanted : names of the sites; all sites if empty
     timeout : seconds to wait for the sites
     on_progress : called once, with a sentence, if some sites take long
-    descriptions : filled with what each wanted site says about itself
+    descriptions : filled with what each site that answers says about itself
     window : the number of nodes that are asked at a time; all when left out
 
     Raises
     ------
-    FederationError if a site is missing after `timeout` seconds, or if two nodes give one name.
+    FederationError if a site is missing after `timeout` seconds, if the node of a wanted site says
+    that it cannot take part or gives another name, or if two nodes give one name.
     """
     descriptions = {} if descriptions is None else descriptions
     discovery = _Discovery(grid, tuple(wanted), descriptions, window)
@@ -60,7 +61,7 @@ def find_sites(
             on_progress(discovery.waiting_sentence())
             on_progress = None
         discovery.pause()
-    if discovery.wanted and not discovery.missing:
+    if discovery.wanted and not discovery.missing and not discovery.has_failed:
         return discovery.nodes()
     raise FederationError(discovery.error_sentence())
 

@@ -42,7 +42,8 @@ def simulate(
     policy : TOML file with the policy of all sites; when left out everything is allowed, since the
         data are on this machine
     timeout, round_timeout, on_progress : as for `submit`
-    columns : label_column, drop, missing and schema of tables, as for `fedwad.local`
+    columns : label_column, drop, missing and schema of tables, as for `fedwad.local`, but a schema
+        only as the path of its file
     """
     need_flower("ray")
     from fedwad.engines.flower.simulation_app import open_site

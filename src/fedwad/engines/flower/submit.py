@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedwad._files import to_toml
 from fedwad.engines._outcome import result_of
 from fedwad.engines.flower._control import Control, need_flower
 from fedwad.engines.flower._log_codec import LogReader
@@ -107,11 +108,10 @@ def write_app(
 
     marker = f"fedwad-{secrets.token_hex(8)}"
     text = _PYPROJECT.format(version=__version__, server=_SERVER_APP, client=client_app)
-    # JSON spells ASCII text, booleans and finite numbers as TOML does.
     for key, value in {"marker": marker, **settings}.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"{key.replace('-', '_')} is {value}; give a finite number.")
-        text += f"{key} = {json.dumps(value)}\n"
+        text += to_toml({key: value})
     if len(text.encode()) > _MAX_JOB:
         raise InputError(
             "The job is too large for Flower, which accepts a megabyte; shorten its longest option,"
