@@ -144,6 +144,7 @@ def test_demo_answers_first_and_ends_with_a_page(tmp_path):
         assert site in words
     assert "123" in words  # rows of Switzerland, all without a measured cholesterol
     assert "fedwad-demo.html" in words
+    assert "Here: 3 messages from each" in " ".join(words)  # the schema comes with a request
     page = (tmp_path / "fedwad-demo.html").read_text()
     assert "column &#x27;chol&#x27; at switzerland" in page
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedwad
 import ot
 from fedwad.errors import InputError
 from fedwad.tables import agree, profile, read_table
@@ -447,3 +448,13 @@ def test_the_order_of_the_sites_does_not_change_the_schema():
     sent = {s: profile(pd.DataFrame({n: RNG.normal(size=40) for n in sites[s]})) for s in sites}
     backwards = {site: sent[site] for site in reversed(sent)}
     assert agree(sent).to_dict() == agree(backwards).to_dict()
+
+
+def test_the_hint_about_a_missing_value_quotes_names_with_spaces():
+    rng = np.random.default_rng(0)
+    sites = {"a": np.where(np.arange(200) < 100, 0.0, rng.normal(200, 10, 200))}
+    sites["b"] = rng.normal(200, 10, 200)
+    tables = {name: pd.DataFrame({"serum chol": values}) for name, values in sites.items()}
+    with pytest.warns(fedwad.errors.DataWarning):
+        schema = fedwad.local(tables).schema
+    assert any("(missing: 'serum chol=0')" in c.sentence for c in schema.conflicts)
