@@ -5,6 +5,7 @@ import pytest
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score
 
+import fedwad
 from fedwad.clusters import Suggestion, cluster, stability, suggest
 from fedwad.errors import InputError
 
@@ -273,3 +274,19 @@ class TestStability:
     def test_same_seed_same_number(self):
         distances = points_apart(0)
         assert stability(distances, 3, draws=2, seed=2) == stability(distances, 3, draws=2, seed=2)
+
+
+@pytest.mark.parametrize("resolution", [float("inf"), float("nan"), -1, "fine"])
+def test_a_resolution_is_a_finite_number(resolution):
+    distances = [[0, 1, 9], [1, 0, 9], [9, 9, 0]]
+    with pytest.raises(InputError, match="resolution is"):
+        cluster(distances, 2, resolution=resolution)
+    with pytest.raises(InputError, match="resolution is"):
+        suggest(distances, resolution)
+
+
+def test_a_seed_of_stability_is_checked():
+    with pytest.raises(InputError, match="seed is -1"):
+        stability([[0, 1, 9], [1, 0, 9], [9, 9, 0]], 2, seed=-1)
+    with pytest.raises(InputError, match="seed is -1"):
+        fedwad.matrix({"a": [[0.0], [1.0]], "b": [[2.0], [3.0]]}).stability(2, seed=-1)

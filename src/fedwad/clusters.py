@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedwad._checks import check_choice, check_integer, format_value
+from fedwad._checks import check_choice, check_integer, check_number, format_value
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
@@ -80,8 +80,7 @@ def cluster(
     """
     check_choice(affinity, "affinity", ("linear", "kernel", "knn"))
     check_integer(n_neighbors, "n_neighbors")
-    if not isinstance(resolution, int | float) or resolution < 0:
-        raise InputError(f"resolution is {format_value(resolution)}; give a number of at least 0.")
+    resolution = check_number(resolution, "resolution")
     matrix = _check_distances(distances)
     count = len(matrix)
     if check_integer(k, "k") > count:
@@ -122,6 +121,7 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
     eigengap. A gap is clear from 0.5 on: k groups without links between them have a gap of about 1.
     No bandwidth is below `resolution`, the standard error of a squared distance.
     """
+    resolution = check_number(resolution, "resolution")
     matrix = _check_distances(distances)
     count = len(matrix)
     if count < 3:
@@ -142,10 +142,11 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
 
 
 def check_noise(noise: Any) -> None:
-    """Raise InputError unless `noise`, the relative size of errors, is a number from 0 to 10."""
+    """Raise InputError unless `noise`, the relative size of errors, is at least 0 and below 10."""
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
         raise InputError(
-            f"noise is {format_value(noise)}; give a fraction of at least 0, such as 0.05."
+            f"noise is {format_value(noise)}; give a fraction of at least 0 and below 10, such as"
+            " 0.05."
         )
 
 
@@ -165,7 +166,7 @@ def stability(
     """
     check_noise(noise)
     matrix = _check_distances(distances)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_integer(seed, "seed", 0))
 
     def perturb() -> Floats:
         factors = np.triu(np.exp(noise * rng.standard_normal(matrix.shape)), 1)

@@ -16,12 +16,14 @@ from fedwad._coreset.union import UnionSolver
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
     AtomsRequest,
+    CellSums,
     Client,
     Dataset,
     Failure,
     Journal,
     LocalFederation,
     Policy,
+    SummaryReply,
 )
 from fedwad.ot import Measure, solve
 from oracles import linear_program
@@ -640,3 +642,24 @@ class TestFromSummaries:
     def test_options_of_other_methods_are_refused(self):
         with pytest.raises(InputError, match="an option of methods"):
             fedwad.coreset(np.eye(5), 2, method="summary", clients_per_round=1)
+
+
+def test_the_smallest_cell_is_that_of_all_messages(monkeypatch):
+    sizes = []
+    for reply_type in (SummaryReply, CellSums):
+        check = reply_type.check_values
+
+        def record(self, check=check):
+            sizes.append(getattr(self, "summary", self).min_cell_size)
+            return check(self)
+
+        monkeypatch.setattr(reply_type, "check_values", record)
+    rng = np.random.default_rng(0)
+    data = {"a": rng.normal(size=(50, 3)), "b": rng.normal(1, 1, (50, 3))}
+    for options in (
+        {"method": "fedwad", "rounds": 2, "inner_rounds": 2},
+        {"method": "direct", "rounds": 2, "init": "summaries"},
+        {"method": "union", "rounds": 3},
+    ):
+        sizes.clear()
+        assert fedwad.coreset(data, size=4, **options).min_cell_size == min(sizes)

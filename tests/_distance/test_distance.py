@@ -546,3 +546,9 @@ def test_a_client_that_stays_silent_is_named():
     fed = Deaf({name: Client(data, Policy.open()) for name in "ab"})
     with pytest.raises(FederationError, match="Site 'b': no reply came"):
         fedwad.distance(fed["a"], fed["b"], method="summary")
+
+
+def test_a_site_does_not_differ_from_itself():
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(InputError, match="are the same"):
+        fedwad.distance(rows, rows).explain()

@@ -292,3 +292,12 @@ class TestResult:
         frame = e.to_frame()
         assert frame.shape == (48, 47)
         assert list(frame.index) == list(e.sites)
+
+
+def test_sites_with_the_same_rows_are_one_cluster():
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    e = fedwad.embed(dict.fromkeys("abc", rows), support=4)
+    assert e.embedding.tolist() == [[0.0], [0.0], [0.0]]
+    assert e.suggest().k == 1
+    assert e.cluster(2).tolist() == [0, 0, 0]
+    assert "embedding of 3 sites" in e._repr_html_()

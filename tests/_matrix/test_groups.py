@@ -90,3 +90,10 @@ def test_small_differences_between_many_sites_count_together():
     many = fedwad.matrix(sites([0.0, 0.7] * 5, n=100), n_jobs=1)
     assert many.differs
     assert many.suggest().k == 2
+
+
+def test_p_values_decide_only_if_a_pair_was_tested():
+    untested = np.array([[1.0, np.nan], [np.nan, 1.0]])
+    assert any_difference(untested, None, None) is None
+    population = np.array([[0.0, 2.0], [2.0, 0.0]])
+    assert any_difference(untested, population, (population - 0.1, population + 0.1)) is True

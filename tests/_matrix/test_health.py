@@ -181,3 +181,12 @@ def test_the_command_line_has_two_lines_and_json(tmp_path):
 def test_negative_squares_give_a_fraction_of_zero_variance():
     health = Health(-0.01 * (1 - np.eye(3)), np.full((3, 3), 0.02), np.ones(3))
     assert health.heterogeneity().fraction == pytest.approx(-0.005)
+
+
+def test_tiny_values_have_no_odd_one_out_and_no_nan():
+    data = {name: 1e-170 * rows for name, rows in shifted([0, 0, 0, 5], n=60).items()}
+    assert fedwad.matrix(data).eccentricity.pvalue.tolist() == [1, 1, 1, 1]
+
+
+def test_health_is_known_with_a_hub():
+    assert fedwad.matrix(shifted([0, 1, 2], n=60), method="hub").heterogeneity.value > 0

@@ -88,8 +88,11 @@ def test_a_site_that_refuses_blocks_costs_its_own_tests():
         name: Client(read(points), WITHOUT if name == "liar" else WITH)
         for name, points in DATA.items()
     }
-    with pytest.warns(fedwad.DataWarning, match="liar is not tested: Requests of kind 'blocks'"):
+    with pytest.warns(
+        fedwad.DataWarning, match="liar is not tested: Requests of kind 'blocks'"
+    ) as warned:
         check(fedwad.matrix(LocalFederation(clients), test=True))
+    assert warned[0].filename == __file__  # the line that asked for the matrix
 
 
 @pytest.mark.parametrize("lie", LIES)

@@ -44,11 +44,13 @@ class InitialAtoms:
     """First atoms (S, d) and potentials (S,).
 
     `scale` is an estimate of W2^2 between the atoms and the union of all samples; 0 if unknown.
+    `min_cell_size` is that of the summaries that sites sent; None if they sent none.
     """
 
     atoms: Floats
     potentials: Floats
     scale: float = 0.0
+    min_cell_size: int | None = None
 
 
 def initial_atoms(
@@ -96,7 +98,8 @@ def _from_summaries(
     potentials = np.zeros(size)
     if masses == "equal" and len(best.measure) == size:
         potentials = _central_potentials(sample, np.array(points))
-    return InitialAtoms(np.array(points), potentials, best.distance**2)
+    min_cell_size = min(summary.min_cell_size for summary in summaries.values())
+    return InitialAtoms(np.array(points), potentials, best.distance**2, min_cell_size)
 
 
 def ask_summaries(

@@ -28,11 +28,12 @@ class CoresetRound:
     Attributes
     ----------
     loss : float
-        What the method minimises: W2 between atoms and union for "union"; the mean distance of the
+        What the method minimises: the upper bound of W2 between atoms and union for "union", an
+        estimate of this W2 for "summary"; the mean distance of the
         asked sites to the coreset for "direct", and FedWaD's running estimate of it for "fedwad".
     lower, upper : float or None
         Certified bounds of W2 between this round's atoms and the union of the asked sites, for
-        "union".
+        "union" and "summary".
     shift : float
         Root mean square distance by which the atoms moved at the end of the round.
     sites : int
@@ -69,7 +70,7 @@ class CoresetResult(SavedResult):
     failed : mapping
         Sites that did not answer, each with the reason.
     converged : bool
-        Whether the tolerance `tol` was met before the rounds ran out.
+        Whether the tolerance `tol` was met before the rounds ran out; True for "summary".
     min_cell_size : int or None
         Number of samples in the smallest cell whose mean a site sent; 1 means that a sample was
         sent as it is.

@@ -49,9 +49,8 @@ def learn_from_union(
         callback=task.callback,
     )
     certified = solver.run(method.rounds, method.clients_per_round)
-    return task.result(
-        metered, certified, tuple(solver.history), solver.converged, solver.min_cell_size
-    )
+    min_cell_size = _smallest(initial.min_cell_size, solver.min_cell_size)
+    return task.result(metered, certified, tuple(solver.history), solver.converged, min_cell_size)
 
 
 def learn_from_summaries(
@@ -110,7 +109,12 @@ def learn_by_epochs(
         tol=_CERTIFYING_TOL,
     )
     certified = solver.certify(_CERTIFYING_ROUNDS)
-    return task.result(metered, certified, epochs.history, epochs.converged, epochs.min_cell_size)
+    min_cell_size = _smallest(epochs.min_cell_size, initial.min_cell_size, solver.min_cell_size)
+    return task.result(metered, certified, epochs.history, epochs.converged, min_cell_size)
+
+
+def _smallest(*sizes: int | None) -> int | None:
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def _ask_function(metered: MeteredFederation) -> Ask:

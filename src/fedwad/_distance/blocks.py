@@ -42,5 +42,5 @@ def ask_willing_blocks(
             reasons[name] = "its block means are about another number of features."
             del replies[name]
     for name, reason in reasons.items():
-        warnings.warn(f"{name} is not tested: {reason}", DataWarning, stacklevel=5)
+        warnings.warn(f"{name} is not tested: {reason}", DataWarning, stacklevel=4)
     return {name: reply.blocks for name, reply in replies.items()}

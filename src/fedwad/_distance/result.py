@@ -13,6 +13,7 @@ from fedwad._explain.explain import explain_pair, require_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import PairDistance
 from fedwad._files import SavedResult
+from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Measure
 
@@ -49,7 +50,8 @@ class DistanceResult(SavedResult):
     fedwad : float or None
         The paper's estimate d_mu + d_nu; None for method "summary".
     rows : tuple of int
-        The number of rows of each site; empty under differential privacy.
+        The number of rows of each site; empty under differential privacy, and for the distance of a
+        site from itself.
     history : tuple of Round
     support : Measure or None
         The support after the last round of FedWaD.
@@ -59,14 +61,15 @@ class DistanceResult(SavedResult):
     covariance_types : tuple
         What each site sent of the covariance within cells: "full", "lowrank", "diag", "spherical".
     min_cell_size : int or None
-        Number of samples in the smallest cell whose mean a site sent; 1 means that a sample was
-        sent as it is.
+        Number of samples in the smallest cell of the final messages; 1 means that a sample was
+        sent as it is. Cells of earlier rounds are not counted.
     privacy : dict or None
         The guarantee (`fedwad.DP`) of each site's release under differential privacy. `lower` and
         `upper` are not certified then: they say how far noise and the limits of a summary are
         likely to move the estimate.
     evidence : Evidence or None
-        A few numbers for each column, from which `explain` is computed; None for p other than 2.
+        A few numbers for each column, from which `explain` is computed; None for p other than 2,
+        and for the distance of a site from itself.
     """
 
     _format: ClassVar[str] = "fedwad distance 2"
@@ -134,6 +137,8 @@ class DistanceResult(SavedResult):
         >>> fedwad.distance(X, Y).explain(["age", "height", "weight"]).causes
         ('height',)
         """
+        if self.sites[0] == self.sites[1]:
+            raise InputError("Both sites are the same, so there is no difference to explain.")
         evidence = require_evidence(self.evidence, self.p)
         lower = 0.0 if self.population_interval is None else self.population_interval[0]
         pair = PairDistance(self.value, self.population, self.differs, population_lower=lower)

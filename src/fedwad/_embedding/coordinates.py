@@ -124,6 +124,7 @@ def _principal_axes(centred: Floats, seed: int) -> Floats:
         values, left = np.linalg.eigh(sites @ sites.T)
         axes = sites.T @ (left / np.sqrt(np.where(values > 0, values, 1.0)))
     beyond_rounding = values > _MIN_VARIANCE * max(float(values[-1]), 0.0)
+    beyond_rounding[-1] = True  # sites that all coincide have one axis too
     axes = axes[:, beyond_rounding][:, ::-1]
     largest = np.abs(axes).argmax(axis=0)
     return np.asarray(axes * np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0))

@@ -113,6 +113,7 @@ class ClusteredMatrix:
         distances are multiplied by random errors of size `noise`; see `fedwad.clusters.stability`.
         """
         clusters.check_noise(noise)
+        check_integer(seed, "seed", 0)
         distances = self._distances(affinity)
         if affinity == "kernel" and self.population_interval is not None and self.calibrated:
             summaries = kept_summaries(self.kept, self.sites)

@@ -29,8 +29,9 @@ class Heterogeneity:
     error : float
         Standard error of `value`, because the rows of each site are a sample.
     fraction : float
-        The part of the total variance that lies between sites, from 0 to 1. Half the mean squared
-        distance between sites is their variance, as in the intraclass correlation.
+        The part of the total variance that lies between sites, at most 1; negative if `value`
+        is. Half the mean squared distance between sites is their variance, as in the
+        intraclass correlation.
     """
 
     value: float
@@ -177,7 +178,7 @@ def require_health(health: Health | None) -> Health:
     if health is None:
         raise InputError(
             "Distances between populations are unknown here, so heterogeneity and eccentricity are"
-            " too; they need method 'summary' with p = 2, without privacy, and sites"
-            " whose policies have calibration = true."
+            " too; they need p = 2, no privacy, and sites whose policies have"
+            " calibration = true."
         )
     return health

@@ -28,7 +28,8 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
     """Return the matrix with one site more.
 
     `source` is a site, or data, which become a local site of this `name`. Old distances are
-    computed again from the kept replies, with the same seed, so that they stay as they were.
+    computed again from the kept replies, with the same seed. Their estimates change a little where
+    the larger number of pairs means fewer synthetic samples for each pair.
     """
     from fedwad._matrix.api import matrix as compute
 
@@ -84,7 +85,8 @@ def _check_kept(matrix: MatrixResult) -> None:
     if set(matrix.kept) != set(matrix.sites):
         raise InputError(
             "This matrix was computed without replies that may be kept, or they were too large to"
-            " save; compute it with method 'summary' from sites whose policies have keep = true."
+            " save; compute it with method 'summary', without labels or privacy, from"
+            " sites whose policies have keep = true."
         )
 
 

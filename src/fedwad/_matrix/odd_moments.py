@@ -55,7 +55,7 @@ def _pvalues(points: Floats, squared_errors: Floats, rows: Floats) -> Floats:
     of its coordinates, summed, and `rows` (N,) the number of rows of each site.
     """
     unit = float(np.abs(points).max())
-    if not unit > 0:
+    if not unit**2 > 0:  # zeros, or so small that squares underflow
         return np.ones(len(points))
     points = points / unit
     points = points - points.mean(axis=0)

@@ -120,8 +120,8 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
     health = matrix.health
     if health is None:
         raise InputError(
-            "Distances between populations are unknown here, so no site can be placed; the"
-            " policies of all sites need calibration = true."
+            "Distances between populations are unknown here, so no site can be placed; that"
+            " needs p = 2, no privacy, and sites whose policies have calibration = true."
         )
     row = matrix.sites.index(name)
     others = [i for i in range(len(matrix)) if i != row]

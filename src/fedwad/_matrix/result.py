@@ -58,8 +58,8 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     lower, upper : arrays (N, N)
         Certified bounds, given honest sites and up to rounding (1e-9 relative).
     noise, population : arrays (N, N) or None
-        As in DistanceResult; nan for pairs of which a site withheld its calibration, None if all
-        did.
+        As in DistanceResult; nan for pairs of which a site withheld its calibration, None if
+        fewer than two sites sent theirs.
     population_interval : pair of arrays (N, N), or None
         Lower and upper ends of the 95% confidence intervals of `population`.
     pvalue : array (N, N) or None

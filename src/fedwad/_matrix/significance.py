@@ -30,8 +30,8 @@ def any_difference(
 ) -> bool | None:
     """Return whether any two sites differ by more than chance, at level `alpha` over all pairs.
 
-    If there are p-values, which are adjusted for the number of pairs, they decide. Else there are
-    two one-sided tests with half of `alpha` each:
+    If there are p-values, which are adjusted for the number of pairs, they decide, unless no pair
+    could be tested. Else there are two one-sided tests with half of `alpha` each:
 
     - The squared distance of some pair is significantly above zero, after Bonferroni's correction
       for the number of pairs. Its standard error is the one that the 95% interval implies. Pairs
@@ -43,7 +43,7 @@ def any_difference(
     Both tests use quantiles of Student's t with 4 degrees of freedom, because sites measure their
     noise on a few splits only.
     """
-    if pvalue is not None:
+    if pvalue is not None and _any_tested(pvalue):
         return bool((pvalue <= alpha).any())
     if population is None or interval is None:
         return None
@@ -57,6 +57,10 @@ def any_difference(
     if ((low > 0) & (square - quantile * error > 0)).any():
         return True
     return health is not None and _differ_on_average(population, interval[0], alpha / 2, health)
+
+
+def _any_tested(pvalue: Floats) -> bool:
+    return not np.isnan(pvalue[np.triu_indices(len(pvalue), 1)]).all()
 
 
 def _differ_on_average(population: Floats, low: Floats, alpha: float, health: Health) -> bool:
