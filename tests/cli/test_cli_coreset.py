@@ -86,6 +86,7 @@ def test_checkpoint_and_resume(folder, tmp_path):
     [
         (["--size", "0"], "size is 0"),
         (["--against", "magic"], "--against is 'magic'"),
+        (["--method", "summary", "--against", "summary"], "the method of the coreset itself"),
         (["--shape", "3"], "shape is '3'"),
         (["--shape", "5x5", "--plot", "x.png"], "shape is"),
         (["--save", "x.txt"], "is x.txt"),

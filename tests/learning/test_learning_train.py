@@ -12,6 +12,7 @@ from fedwad.federation import Failure, Policy, local
 from fedwad.learning import TrainingOptions, TrainingResult, train
 from fedwad.learning._schedule import schedule
 from fedwad.learning._train import train_with
+from fedwad.report import write_training
 
 FAST = {"rounds": 2, "learning_rate": 0.05, "epochs": 3}
 
@@ -177,6 +178,8 @@ def test_a_policy_that_refuses(sites):
         ({"test_size": 2.0}, "test_size is 2.0"),
         ({"options": "fedrep", "body_epochs": 6}, "body_epochs is 6 of 5"),
         ({"options": "fedrep", "personal": "head"}, "give a list of names"),
+        ({"options": "fedrep", "personal": 5}, "give a list of names"),
+        ({"options": "fedrep", "personal": []}, "give a list of names"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"momentum": 1.0}, "momentum is 1.0"),
         ({"seed": -1}, "seed is -1"),
@@ -215,6 +218,33 @@ def test_options_as_an_object(sites):
     np.testing.assert_array_equal(by_object.weights[0], by_words.weights[0])
     assert options.last_epochs == 10
     assert options.body_epochs is None
+    assert TrainingOptions.of(options, {"algorithm": "fedavg"}).last_epochs is None
+    assert TrainingOptions.of(options, {"algorithm": "fedrep"}).body_epochs == 1
+    assert TrainingOptions("fedper", personal=iter(["head"])).personal == ("head",)
+
+
+def test_classes_may_be_an_array(tmp_path):
+    y = np.arange(40) % 2
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    result = train({"a": (X, y)}, rounds=1, epochs=1, classes=np.unique(y))
+    assert result.classes == (0, 1)
+    result.save(tmp_path / "training.json")
+
+
+def test_a_fraction_of_a_group_is_not_rounded_twice():
+    options = TrainingOptions(fraction_train=0.7)
+    rounds = [next(schedule(options, [str(k) for k in range(n)], 0)).count for n in (90, 89, 1)]
+    assert rounds == [63, 62, 1]
+
+
+def test_the_page_lists_sites_that_only_one_training_has(tmp_path):
+    y = np.arange(40) % 2
+    data = {name: (np.random.default_rng(0).normal(size=(40, 2)), y) for name in "abc"}
+    together = train(data, rounds=1, epochs=1)
+    apart = train({name: data[name] for name in "ab"}, rounds=1, epochs=1, groups=[0, 1])
+    write_training({"together": together, "in clusters": apart}, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "<td><bdi>c</bdi></td><td>missing</td>" in page
 
 
 def test_the_baseline_predicts_the_most_frequent_class():

@@ -192,6 +192,15 @@ def test_a_private_classifier_is_saved_with_its_guarantee(tmp_path):
     assert DP.of(again.privacy).to_dict() == model.privacy.to_dict()
 
 
+def test_a_site_without_a_class_beyond_noise_is_left_out():
+    sites, names = labelled_sites()
+    few = tuple(part[:2] for part in sites["paris"])
+    guarantee = DP(3, clip_norm=10, labels=names)
+    model = fedwad.CoresetClassifier(privacy=guarantee).fit(sites | {"bern": few})
+    assert model.sites_ == ("oslo", "paris", "rome")
+    assert "noise" in model.failed_["bern"]
+
+
 def test_labels_that_cannot_be_asked_for(points):
     sites, _ = labelled_sites()
     with pytest.raises(InputError, match="has no labels"):

@@ -107,6 +107,11 @@ def coreset(
             with engine_options.local(data) as fed:
                 result = _learn(fed, shared | options.keywords(), bar)
                 for other in against or ():
+                    if other == result.method:
+                        raise InputError(
+                            f"--against is '{other}', the method of the coreset itself; give"
+                            " another."
+                        )
                     others[other] = _learn(fed, shared | options.keywords_of(other), bar)
     if plot is not None:
         from fedwad.report import coreset_picture

@@ -68,10 +68,10 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         For each atom: the fraction of its site's samples that it represents, the index of its label
         in `classes_`, and the index of its site in `sites_`.
     sites_ : tuple of str
-        Sites that answered.
+        Sites whose atoms the classifier has.
     failed_, notes_ : mappings
-        `failed_` has the sites that did not answer, each with the reason. `notes_` has the sites
-        that left out some of their classes, each with a note that says so.
+        `failed_` has the sites that did not answer or were left out, each with the reason. `notes_`
+        has the sites that left out some of their classes, each with a note that says so.
     traffic_ : Traffic
         Bytes sent.
     schema_ : Schema or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -128,7 +128,13 @@ class TrainingOptions:
                 f"Training has no option '{unknown[0]}'; its options are {', '.join(names)}."
             )
         if isinstance(options, TrainingOptions):
-            return replace(options, **keywords)
+            # Another algorithm may not take these; `replace` fills them in again for one that does.
+            defaults = {
+                name: None
+                for name, (_, default) in _ALGORITHM_OPTIONS.items()
+                if getattr(options, name) == default
+            }
+            return replace(options, **(defaults | dict(keywords)))
         return cls(**({"algorithm": options} | dict(keywords)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,9 +157,10 @@ class TrainingOptions:
 
 
 def _check_layer_names(names: Any) -> tuple[str, ...]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names) or not names:
+    layers = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else ()
+    if not layers or not all(isinstance(name, str) for name in layers):
         raise InputError(f"personal is {names!r}; give a list of names of layers.")
-    return tuple(names)
+    return layers
 
 
 def _check_number(value: Any, name: str, lowest: float, highest: float) -> float:

@@ -34,7 +34,10 @@ def ask_prototypes(
 def ask_private_prototypes(
     metered: MeteredFederation, sites: Sequence[str], guarantee: DP
 ) -> dict[str, Prototypes]:
-    """The noisy class means of each site, as one atom for each class."""
+    """The noisy class means of each site, as one atom for each class that stands out of the noise.
+
+    A site without such a class is left out.
+    """
     requests = dict.fromkeys(sites, PrivateRequest.of(guarantee))
     replies = metered.ask(requests, PrivateReply, allow_failures=True)
     dimensions = {site: len(reply.mean) for site, reply in replies.items()}
@@ -46,6 +49,8 @@ def ask_private_prototypes(
             ordered = sorted(class_names)
             labels = np.array([ordered.index(name) for name in class_names], dtype=np.int64)
             atoms[site] = Prototypes(points, weights, labels, tuple(ordered), complete=True)
+        else:
+            metered.failed[site] = "No class of this site stands out of the noise."
     if not atoms:
         raise InputError(
             "No class stands out of the noise at any site; take a larger epsilon, or fewer"

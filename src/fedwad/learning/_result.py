@@ -31,7 +31,7 @@ class TrainingRound:
     sites that tested, and the duration in seconds.
 
     The accuracy is None if the sites were not asked to test. The last record of fedrep and fedper
-    is the closing round, in which all sites train their own layers.
+    is the closing round, in which all sites train their own layers, unless `last_epochs` is 0.
     """
 
     number: int

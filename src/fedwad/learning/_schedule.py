@@ -31,7 +31,8 @@ class GroupRound:
 def schedule(options: TrainingOptions, members: Sequence[str], group: int) -> Iterator[GroupRound]:
     """The rounds of one group, with a closing round if the algorithm has one."""
     rng = np.random.default_rng([options.seed, group])
-    count = max(int(options.fraction_train * len(members)), 1)
+    # 0.7 * 90 is 62.99999999999999 in floating point; it counts as 63.
+    count = max(int(options.fraction_train * len(members) + 1e-9), 1)
     for number in range(1, options.rounds + 1):
         ranking = tuple(members[index] for index in rng.permutation(len(members)))
         yield GroupRound(number, ranking, count, options.phases, closing=False)

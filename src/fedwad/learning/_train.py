@@ -98,7 +98,10 @@ def train_with(
     metered = MeteredFederation(federation)
     descriptions = _describe_sites(metered, names)
     features = next(iter(descriptions.values())).features
-    classes = _ask_class_names(metered, descriptions) if classes is None else tuple(classes)
+    if classes is None:
+        classes = _ask_class_names(metered, descriptions)
+    else:  # as plain types, also if they come from an array such as np.unique(y)
+        classes = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
     network = _build_network(options, features, len(classes))
     personal = tuple(name for name in network.names if name in network.personal_names)
     server = Server(

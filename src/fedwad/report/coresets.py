@@ -54,7 +54,8 @@ def coreset_picture(
     """Draw one or several coresets of the same data, by name, into a .png, .svg or .pdf file.
 
     Points that are images become rows of images, the heaviest first. Other points are drawn in
-    their two principal directions; heavier points are larger.
+    their two principal directions, or as they are if they have one or two features; heavier points
+    are larger.
     """
     if not results:
         raise InputError("No coreset was given; give at least one to draw.")

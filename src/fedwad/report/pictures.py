@@ -30,6 +30,7 @@ __all__ = [
 
 _RUST, _BLUE, _BLACK = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
+_NO_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # metadata for `savefig`
 
 
 def convergence(result: DistanceResult, path: str | Path, exact: float | None = None) -> None:
@@ -133,7 +134,6 @@ def render(figure: Figure, ending: str, dpi: int = 150) -> bytes:
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
-    options: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {}
     with rc_context({"svg.hashsalt": "fedwad"}):
-        figure.savefig(buffer, format=ending, dpi=dpi, **options)
+        figure.savefig(buffer, format=ending, dpi=dpi, metadata=_NO_DATES.get(ending))
     return buffer.getvalue()

@@ -127,7 +127,7 @@ def _values(explanation: Explanation, k: int) -> tuple[str, str, str]:
 
 
 def format_mean(mean: float, kind: str) -> str:
-    """A number with three digits; for a column of dates, whose unit is days since 1970, the day.
+    """A number as `format_number` gives it, or for a column of dates, in days since 1970, the day.
 
     >>> format_mean(246.69, "number"), format_mean(14600.2, "date")
     ('247', '2009-12-22')
@@ -141,7 +141,7 @@ def format_mean(mean: float, kind: str) -> str:
 def format_number(number: float) -> str:
     """Three digits, or all digits before the point of a number from 1000 to a million.
 
-    >>> format_number(4791.3), format_number(0.01234), format_number(2.5e9)
-    ('4,791', '0.0123', '2.5e+09')
+    >>> format_number(4791.3), format_number(999.7), format_number(0.01234), format_number(2.5e9)
+    ('4,791', '1,000', '0.0123', '2.5e+09')
     """
-    return f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.3g}"
+    return f"{number:,.0f}" if 999.5 <= abs(number) < 1e6 else f"{number:.3g}"

@@ -30,6 +30,18 @@ def two_layers(features, classes):
     return nn.Sequential(nn.Linear(features, 7), nn.Tanh(), nn.Linear(7, classes))
 
 
+def one_rectifier(features, classes):
+    relu = nn.ReLU()
+    return nn.Sequential(
+        nn.Linear(features, 7), relu, nn.Linear(7, 6), nn.Tanh(), relu, nn.Linear(6, classes)
+    )
+
+
+def one_layer_twice(features, classes):
+    layer = nn.Linear(features, features)
+    return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(features, classes))
+
+
 def dropping(features, classes):
     return nn.Sequential(nn.Linear(features, 7), nn.Dropout(0.5), nn.Linear(7, classes))
 
@@ -59,7 +71,14 @@ def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
 
 @pytest.mark.parametrize("phases", PHASES.values(), ids=PHASES)
 @pytest.mark.parametrize(
-    ("word", "features"), [("mlp", 6), ("cnn", 256), ("test_descent:two_layers", 5)]
+    ("word", "features"),
+    [
+        ("mlp", 6),
+        ("cnn", 256),
+        ("test_descent:two_layers", 5),
+        ("test_descent:one_rectifier", 5),
+        ("test_descent:one_layer_twice", 4),
+    ],
 )
 def test_together_and_alone_agree(word, features, phases):
     network, dataset, tasks = problem(word, features)
@@ -207,6 +226,16 @@ def test_half_precision_is_close():
             < torch.linalg.vector_norm(one.weights - other.weights)
             < 0.05 * torch.linalg.vector_norm(one.weights)
         )
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_the_loss_of_a_training_that_diverges_is_nan(stacked):
+    network, dataset, tasks = problem("mlp", 6)
+    huge = TensorDataset(1e30 * dataset.X, dataset.y)
+    options = SGDOptions((Phase(2),), learning_rate=100.0)
+    assert all(np.isnan(one.loss) for one in train(network, huge, tasks, options, stacked=stacked))
+    nothing = train(network, dataset, tasks, SGDOptions((Phase(0),)), stacked=stacked)
+    assert all(one.loss is None for one in nothing)
 
 
 def test_correct_counts():

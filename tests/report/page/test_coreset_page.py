@@ -114,6 +114,8 @@ def test_what_does_not_belong_is_refused(result, tmp_path):
         write_report(
             result, tmp_path / "page.html", others={"x": fedwad.coreset(np.ones((5, 3)), 2)}
         )
+    with pytest.raises(fedwad.InputError, match="choose another name"):
+        write_report(result, tmp_path / "page.html", others={result.method: result})
     with pytest.raises(fedwad.InputError, match="No coreset"):
         coreset_picture({}, tmp_path / "x.png")
     with pytest.raises(fedwad.InputError, match="different numbers"):
@@ -132,3 +134,13 @@ def test_shapes():
 def test_curves_are_drawn(result, tmp_path):
     coreset_curves({"union": result}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000
+
+
+def test_certified_bounds_in_the_table_are_rounded_outwards(result, tmp_path):
+    import dataclasses
+
+    last = dataclasses.replace(result.history[-1], lower=0.12349, upper=0.98761)
+    small = dataclasses.replace(result, history=(last,), value=0.5, lower=0.12349, upper=0.98761)
+    write_report(small, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert '<td class="n">0.1234</td><td class="n">0.9877</td>' in page

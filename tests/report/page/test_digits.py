@@ -50,6 +50,17 @@ def test_a_bound_that_is_round_already_stays():
     assert Digits(2).interval(2.9, math.inf) == "at least 2.90"
 
 
+def test_an_interval_without_ends_is_unknown():
+    digits = Digits.for_numbers([3.2149, 1.5])
+    assert digits.interval(math.nan, math.nan) == "unknown"
+    assert digits.interval(1.5, math.inf) == "at least 1.50"
+
+
+def test_ticks_can_be_told_apart():
+    assert tick_texts([100.001, 100.002, 100.003]) == ["100.001", "100.002", "100.003"]
+    assert tick_texts([1.0, 1.0]) == ["1.000000000000000"] * 2
+
+
 def test_a_single_tick_shows_its_own_digits():
     assert tick_texts([12.2]) == ["12.2"]
     assert tick_texts([12.2, 12.4]) == ["12.20", "12.40"]

@@ -18,7 +18,10 @@ from hostile import HOSTILE, NASTY
 
 import fedwad
 from fedwad.federation import Traffic
+from fedwad.report import drift_history
 from fedwad.report.page import Section, write_page, write_report
+from fedwad.report.page._matrix_view import MatrixView
+from fedwad.report.why import format_number
 from oracles import options_of
 
 VOID = {"meta", "link", "input"}
@@ -241,7 +244,9 @@ def test_few_samples_and_missing_clients_are_pointed_out(make_matrix, tmp_path):
     assert "is a single sample" in text(min_cell_size=1)
     for enough in (10, None):
         assert "real sites" not in text(min_cell_size=enough)
-    assert "1 site did not answer and is missing" in text(failed={"bergen": "took too long"})
+    assert "1 site did not answer or was left out, and is missing" in text(
+        failed={"bergen": "took too long"}
+    )
     assert "bergen: took too long" in text(failed={"bergen": "took too long"})
     assert "did not answer" not in text()
 
@@ -478,3 +483,36 @@ def test_a_site_too_small_to_judge_does_not_spoil_the_others(tmp_path):
     assert "The least similar are a and c" in page.text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
     assert data["value"].count(None) == 3
+    assert data["verdict"] == [1, 1, 2, 1, 2, 2]
+    assert "at least unknown" not in page.text
+    assert MatrixView.of(matrix).nearest.tolist() == [1, 0, 1, 0]
+    tiny_first = fedwad.matrix({"tiny": rng.normal(size=(12, 2))} | sites)
+    assert MatrixView.of(tiny_first).nearest[0] == 1  # not itself
+
+
+def test_pairs_that_were_not_tested_are_not_called_equal(make_matrix, tmp_path):
+    matrix, _ = make_matrix(4)
+    pvalue = np.where(np.eye(4) > 0, 1.0, 0.01)
+    pvalue[3, :3] = pvalue[:3, 3] = np.nan
+    write_report(shows_populations(matrix, matrix.value, pvalue=pvalue), tmp_path / "report.html")
+    text, page = check(tmp_path / "report.html", 90_000)
+    assert "site003 cannot be judged" in page.text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
+    assert data["verdict"] == [1, 1, 2, 1, 2, 2]
+    assert 0 not in levels(text)  # the shade of pairs without evidence
+
+
+def test_the_map_states_its_error_in_words(make_matrix, tmp_path):
+    write_report(make_matrix(5)[0], tmp_path / "report.html")
+    assert "half of them are drawn within" in read(tmp_path / "report.html")[1].text
+
+
+def test_numbers_before_a_thousand_are_not_powers_of_ten():
+    assert format_number(999.7) == "1,000"
+    assert format_number(-999.4) == "-999"
+
+
+def test_a_picture_has_no_date(tmp_path):
+    entries = [{"test": 1, "value": 2.0, "noise": None, "drift": True}]
+    drift_history(entries, tmp_path / "drift.pdf")
+    assert b"CreationDate" not in (tmp_path / "drift.pdf").read_bytes()

@@ -120,7 +120,8 @@ def train(
     augment : data augmentation, in phases in which shared layers learn. Its random numbers depend
         on which networks are stacked.
     half_precision : in stacks, keep weights in float32 and compute in bfloat16. This is faster on a
-        GPU and has two to three significant digits.
+        GPU and has two to three significant digits. Phases in which only the last layers learn
+        compute in float32.
     """
     device = dataset.X.device
     network.module.to(device)

@@ -93,7 +93,7 @@ class Network:
         return len(self.personal_mask)
 
     def initial_weights(self) -> NDArray[np.float32]:
-        """The weights that the network was built with."""
+        """The weights that the network was built with, as long as it is not trained."""
         return np.concatenate([p.detach().numpy().ravel() for p in self.module.parameters()])
 
     def join(
@@ -121,7 +121,8 @@ class Network:
         sequence that ends in its personal layers."""
         if not isinstance(self.module, nn.Sequential):
             return None
-        children = list(self.module.named_children())
+        # Unlike `named_children`, this lists a module twice that is used twice, such as one ReLU.
+        children = list(self.module._modules.items())
         flags = [self._personal_flags(name, child) for name, child in children]
         first = next((at for at, flag in enumerate(flags) if flag == {True}), len(children))
         body_flags, head_flags = set().union(*flags[:first]), set().union(*flags[first:])
@@ -160,8 +161,8 @@ def build(
         raise InputError(f"The model {model!r} must have parameters, all of float32.")
     if any(True for _ in module.buffers()):
         raise InputError(
-            f"The model {model!r} keeps running statistics, which cannot be averaged between"
-            " clients; take GroupNorm or LayerNorm instead of BatchNorm."
+            f"The model {model!r} has buffers, such as running statistics, which cannot be averaged"
+            " between clients; take GroupNorm or LayerNorm instead of BatchNorm."
         )
     personal_names = _parameters_of_layers(tuple(parameters), personal)
     masks = [np.full(p.numel(), name in personal_names) for name, p in parameters.items()]
@@ -227,7 +228,7 @@ def _parameters_of_layers(names: tuple[str, ...], layers: Sequence[str] | None) 
             raise InputError(f"The model has no layer {layer!r}; it has {', '.join(existing)}.")
         chosen |= own
     if len(chosen) == len(names):
-        raise InputError("All layers were named as personal; at least one has to be shared.")
+        raise InputError("All layers would be personal; at least one has to be shared.")
     return frozenset(chosen)
 
 

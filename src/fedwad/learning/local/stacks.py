@@ -86,7 +86,8 @@ def train_stack(
     weights = {name: value.contiguous() for name, value in network.tensors(flat).items()}
     del flat
     body_and_head = network.body_and_head()
-    first_epoch, losses = 0, np.full(len(tasks), np.nan)
+    first_epoch = 0
+    losses: NDArray[np.float64] | None = None  # NaN if the training diverged
     for phase in options.phases:
         epochs = range(first_epoch, first_epoch + phase.epochs)
         first_epoch += phase.epochs
@@ -104,8 +105,8 @@ def train_stack(
             step = _with_augmentation(vmap_step, augment, generator)
         losses = _descend(step, dataset, tasks, options.batch_size, epochs)
     return [
-        TrainedNetwork(vector, None if np.isnan(loss) else float(loss))
-        for vector, loss in zip(network.flatten(weights), losses, strict=True)
+        TrainedNetwork(vector, None if losses is None else float(losses[index]))
+        for index, vector in enumerate(network.flatten(weights))
     ]
 
 
@@ -263,15 +264,17 @@ def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
 
 
 def linear_layers(module: nn.Module) -> list[str] | None:
-    """Names of the linear layers, if a module consists of linear layers with ReLU between; None for
-    any other module."""
+    """Names of the linear layers, if a module consists of different linear layers with bias, and
+    ReLU between; None for any other module."""
     if type(module) is not nn.Sequential:
         return None
     kinds = [type(part) for part in module]
     if kinds != [nn.Linear, nn.ReLU] * (len(kinds) // 2) + [nn.Linear]:
         return None
     layers = {name: part for name, part in module.named_children() if isinstance(part, nn.Linear)}
-    return None if any(part.bias is None for part in layers.values()) else list(layers)
+    is_used_twice = len(layers) < kinds.count(nn.Linear)
+    has_all_biases = all(part.bias is not None for part in layers.values())
+    return list(layers) if has_all_biases and not is_used_twice else None
 
 
 def _batch_rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.device) -> Tensor:

@@ -17,7 +17,7 @@ from fedwad.ot import Floats
 from fedwad.report.coresets import image_shape, sheet
 from fedwad.report.page._closing import method_text, rounds_text, what_was_sent
 from fedwad.report.page._curve import Band, Curve, Part, chart
-from fedwad.report.page._digits import Digits
+from fedwad.report.page._digits import Digits, Rounding
 from fedwad.report.page._elements import collapsible, facts, scrolling, table, term_paragraphs
 from fedwad.report.page._frame import Section
 from fedwad.report.page._opening import missing_sites
@@ -69,6 +69,11 @@ def coreset_sections(
     if any(other.points.shape[1] != features for other in others.values()):
         raise InputError(
             "The coresets have different numbers of features; compare coresets of one dataset."
+        )
+    if result.method in others:
+        raise InputError(
+            f"others has the name '{result.method}', by which the page shows the result itself;"
+            " choose another name."
         )
     coresets = {result.method: result} | dict(others)
     image = image_shape(features, shape)
@@ -201,15 +206,15 @@ _HOW_TO_READ = (
 def _table(result: CoresetResult) -> str:
     digits = _digits(result)
 
-    def number_or_empty(number: float | None) -> str:
-        return "" if number is None else escape(digits.text(number))
+    def number_or_empty(number: float | None, rounding: Rounding = "nearest") -> str:
+        return "" if number is None else escape(digits.text(number, rounding))
 
     rows = [
         [
             str(record.number),
             number_or_empty(record.loss),
-            number_or_empty(record.lower),
-            number_or_empty(record.upper),
+            number_or_empty(record.lower, "down"),
+            number_or_empty(record.upper, "up"),
             f"{record.shift:.3g}",
             str(record.sites),
             f"{record.seconds:.3f}",

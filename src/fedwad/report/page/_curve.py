@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedwad.report.page._digits import Digits
-from fedwad.report.page._figures import draw_both_widths, round_ticks
+from fedwad.report.page._figures import draw_both_widths, round_ticks, tick_texts
 from fedwad.report.page._text import escape, tag
 
 __all__ = ["Band", "Curve", "Level", "Mark", "Part", "chart"]
@@ -182,8 +181,7 @@ def _axes(
     rounds = [x for curve in curves for x, _ in curve.points]
     logarithmic = from_zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
     ticks, low, high = _scale(numbers, from_zero, logarithmic)
-    digits = Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], 2)
-    texts = [f"{tick:g}" for tick in ticks] if logarithmic else digits.texts(ticks)
+    texts = [f"{tick:g}" for tick in ticks] if logarithmic else tick_texts(ticks)
     left = 16.0 + 7.2 * max(map(len, texts))
     return _Axes(width, left, min(rounds), max(rounds), low, high, logarithmic), ticks, texts
 

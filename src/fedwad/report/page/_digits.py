@@ -89,12 +89,14 @@ class Digits:
         ]
 
     def interval(self, lower: float, upper: float, certified: bool = True) -> str:
-        """`2.90 to 3.60`, or `at least 2.90` without an upper bound.
+        """`2.90 to 3.60`, `at least 2.90` without an upper bound, or `unknown` without both.
 
         Certified bounds are rounded outwards, others to the nearest.
         """
         down, up = outward_rounding(certified)
         if not math.isfinite(upper):
+            if not math.isfinite(lower):
+                return "unknown"
             return f"at least {self.text(lower, down)}"
         return f"{self.text(lower, down)} to {self.text(upper, up)}"
 

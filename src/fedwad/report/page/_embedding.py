@@ -90,7 +90,11 @@ def embedding_sections(
 def _missing(result: EmbeddingResult) -> str:
     first = dict(list(result.failed.items())[:_MAX_MISSING])
     more = len(result.failed) - len(first)
-    rest = tag("p", escape(f"{pluralize(more, 'site')} more did not answer.")) if more else ""
+    rest = (
+        tag("p", escape(f"{pluralize(more, 'site')} more did not answer or had to be left out."))
+        if more
+        else ""
+    )
     return missing_sites(first) + rest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ __all__ = [
 
 _WIDE, _NARROW = 520, 300
 FONT_SIZE = 12.5  # pixels
+_MAX_DECIMALS = 15  # of a number beside a tick; doubles have no more digits
 _SCALE_HEIGHT = 30.0  # pixels below a map, for its scale bar
 
 # The markers of clusters of sites differ in shape and in colour. Six shapes and seven colours give
@@ -85,7 +86,10 @@ def round_ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
 def tick_texts(ticks: Sequence[float]) -> list[str]:
     """The numbers beside the ticks, with as many digits as tell them apart."""
     significant = 2 if len(ticks) > 1 else 3
-    return Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], significant).texts(ticks)
+    digits = Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], significant)
+    while digits.decimals < _MAX_DECIMALS and len(set(digits.texts(ticks))) < len(ticks):
+        digits = replace(digits, decimals=digits.decimals + 1)
+    return digits.texts(ticks)
 
 
 @dataclass(frozen=True)

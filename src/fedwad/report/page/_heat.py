@@ -16,7 +16,7 @@ from fedwad.report.page._digits import outward_rounding
 from fedwad.report.page._figures import marker_path
 from fedwad.report.page._layout import Ints
 from fedwad.report.page._matrix_view import MatrixView
-from fedwad.report.page._readout import readout, readout_lines
+from fedwad.report.page._readout import readout, readout_lines, verdicts
 from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["heat_data", "heat_map"]
@@ -63,7 +63,7 @@ def heat_data(view: MatrixView) -> dict[str, object]:
         "sure": view.interval_name,
         "lower": digits.to_integers(low[pairs], down),
         "upper": digits.to_integers(high[pairs], up),
-        "verdict": [] if view.differs is None else view.differs[pairs].astype(int).tolist(),
+        "verdict": [] if view.differs is None else verdicts(view)[pairs].tolist(),
         "others": [line.data(view) for line in readout_lines(view)],
         "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in view.axis_range],
     }

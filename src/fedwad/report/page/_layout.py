@@ -35,7 +35,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Tree:
-    """Sites in the order of the leaves, and the branches from the lowest to the highest."""
+    """Sites in the order of the leaves, and the branches in the order in which groups join."""
 
     order: Ints
     branches: tuple[Branch, ...]

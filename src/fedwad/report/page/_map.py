@@ -29,7 +29,7 @@ def site_map(view: MatrixView) -> str:
     if view.size > 2:
         caption += (
             " A thin line connects each site to its nearest. A plane cannot show all distances"
-            f" exactly: half of them are point_map within {median_error:.0%} of their value."
+            f" exactly: half of them are drawn within {median_error:.0%} of their value."
         )
     figure = draw_both_widths(lambda width: _draw(view, points, width))
     return tag("figure", figure, readout, tag("figcaption", escape(caption)), class_="map")

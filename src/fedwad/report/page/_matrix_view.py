@@ -145,6 +145,13 @@ class MatrixView:
         """Which pairs differ by more than chance; None if that is unknown."""
         return pairs_that_differ(self.matrix)
 
+    @cached_property
+    def can_be_judged(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Which pairs have a p-value, or a distance between populations if there was no test."""
+        matrix = self.matrix
+        numbers = matrix.population if matrix.pvalue is None else matrix.pvalue
+        return np.isfinite(np.full_like(self.value, np.nan) if numbers is None else numbers)
+
     def interval(self, i: int, j: int) -> str:
         """The interval of a pair as text."""
         low, high = self.bounds
@@ -196,17 +203,22 @@ class MatrixView:
 
     @cached_property
     def nearest(self) -> Ints:
-        """The nearest other site of each site."""
-        distances = np.where(np.isfinite(self.value), self.value, np.inf)
+        """The nearest other site of each site; of a site without known distances, as `imputed`."""
+        is_known = np.isfinite(self.value) & ~np.eye(self.size, dtype=bool)
+        distances = np.where(is_known.any(axis=1, keepdims=True), self.value, self.imputed)
+        distances = np.where(np.isfinite(distances), distances, np.finfo(float).max)
         np.fill_diagonal(distances, np.inf)
         return np.asarray(distances.argmin(axis=1), dtype=np.int64)
 
     @cached_property
     def colour_values(self) -> Floats:
-        """The distances that colours show: zero for pairs without evidence of a difference."""
+        """The distances that colours show: zero for pairs without evidence of a difference.
+
+        Pairs that cannot be judged keep their distance.
+        """
         if self.differs is None:
             return self.value
-        return np.where(self.differs | np.isnan(self.value), self.value, 0.0)
+        return np.where(self.differs | ~self.can_be_judged, self.value, 0.0)
 
     @property
     def farthest_pair(self) -> tuple[int, int]:

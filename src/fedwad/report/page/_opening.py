@@ -27,10 +27,13 @@ def opening(
 
 
 def missing_sites(failed: Mapping[str, str]) -> str:
-    """The sites that did not answer, and why."""
+    """The sites that did not answer or were left out, and why."""
     items = "".join(
         tag("li", bold_name(site), ": ", escape(reason)) for site, reason in failed.items()
     )
-    verb = "is" if len(failed) == 1 else "are"
-    sentence = f"{pluralize(len(failed), 'site')} did not answer and {verb} missing above."
+    verbs = ("was", "is") if len(failed) == 1 else ("were", "are")
+    sentence = (
+        f"{pluralize(len(failed), 'site')} did not answer or {verbs[0]} left out, and {verbs[1]}"
+        " missing above."
+    )
     return tag("p", escape(sentence), class_="warning") + tag("ul", items, class_="lost")

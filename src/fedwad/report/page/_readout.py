@@ -10,13 +10,15 @@ import numpy as np
 
 from fedwad.ot import Floats
 from fedwad.report.page._colour import N_SHADES
+from fedwad.report.page._layout import Ints
 from fedwad.report.page._matrix_view import MatrixView
 from fedwad.report.page._text import escape, escape_name, tag
 
-__all__ = ["Line", "readout", "readout_lines"]
+__all__ = ["Line", "readout", "readout_lines", "verdicts"]
 
-# If there is no difference by more than chance, and if there is; the script has the same words.
-_VERDICTS = ("no evidence of a difference", "different by more than chance")
+# If there is no difference by more than chance, if there is, and if that is unknown; the script has
+# the same words.
+_VERDICTS = ("no evidence of a difference", "different by more than chance", "cannot be judged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,11 @@ def readout_lines(view: MatrixView) -> list[Line]:
     return lines + [Line(label, numbers) for label, numbers in view.other_distances().items()]
 
 
+def verdicts(view: MatrixView) -> Ints:
+    """For each pair 1 if it differs by more than chance, 0 if not, and 2 if that is unknown."""
+    return np.where(view.can_be_judged, False if view.differs is None else view.differs, 2)
+
+
 def readout(view: MatrixView) -> str:
     """The numbers of the farthest pair, until the script shows another."""
     i, j = view.farthest_pair
@@ -70,7 +77,7 @@ def readout(view: MatrixView) -> str:
     value, lower, upper = float(view.value[i, j]), float(low[i, j]), float(high[i, j])
     lines = [line.text(view, i, j) for line in readout_lines(view)]
     if view.differs is not None:
-        lines.insert(0, _VERDICTS[int(view.differs[i, j])])
+        lines.insert(0, _VERDICTS[int(verdicts(view)[i, j])])
     others = "".join(
         tag("span", ", ", class_="unseen") + tag("span", escape(line), class_="other")
         for line in lines

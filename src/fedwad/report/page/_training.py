@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from fedwad._words import format_bytes
+from fedwad._words import format_bytes, pluralize
 from fedwad.learning import TrainingResult
 from fedwad.report.page._curve import Curve, chart
 from fedwad.report.page._elements import facts, scrolling
@@ -41,7 +42,9 @@ def write_training(
     means = [f"{escape(key)} {result.mean:.1%}" for key, result in results.items()]
     means.append(f"always the majority class {first.mean_baseline:.1%}")
     lead = tag(
-        "p", f"Mean accuracy over {len(first.sites)} sites, each tested on its own samples: "
+        "p",
+        f"Mean accuracy over {pluralize(len(first.sites), 'site')}, each tested on its own"
+        " samples: ",
     ) + tag("p", "; ".join(means) + ".")
     sections = [
         Section("Round by round", _curves(results)),
@@ -66,18 +69,21 @@ def _curves(results: Mapping[str, TrainingResult]) -> str:
 
 
 def _site_table(results: Mapping[str, TrainingResult]) -> str:
-    first = next(iter(results.values()))
+    """The accuracy of each site that tested a model of some training, cluster by cluster."""
     finest = max(results.values(), key=lambda result: len(set(result.groups.tolist())))
     groups = dict(zip(finest.sites, finest.groups.tolist(), strict=True))
-    majority = dict(zip(first.sites, first.baseline.tolist(), strict=True))
     accuracies = {
         key: dict(zip(result.sites, result.accuracy.tolist(), strict=True))
         for key, result in results.items()
     }
+    majority: dict[str, float] = {}
+    for result in results.values():
+        majority |= zip(result.sites, result.baseline.tolist(), strict=True)
     titles = ("site", "cluster", *map(escape, results), "majority class")
     head = tag("tr", *(tag("th", title) for title in titles))
     rows = []
-    for site, group in sorted(groups.items(), key=lambda pair: pair[1]):
+    sites = dict.fromkeys([*finest.sites, *majority])
+    for site in sorted(sites, key=lambda site: groups.get(site, math.inf)):
         cells = [
             f"{column[site]:.1%}" if site in column else "missing"
             for column in (*accuracies.values(), majority)
@@ -86,7 +92,7 @@ def _site_table(results: Mapping[str, TrainingResult]) -> str:
             tag(
                 "tr",
                 tag("td", escape_name(site)),
-                tag("td", str(group + 1)),
+                tag("td", str(groups[site] + 1) if site in groups else "missing"),
                 *(tag("td", cell) for cell in cells),
             )
         )

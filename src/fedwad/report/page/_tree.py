@@ -65,7 +65,7 @@ def _draw(view: MatrixView, width: int) -> str:
 
 
 def _branches(view: MatrixView, layout: _Layout) -> list[str]:
-    """A bracket for each join of two groups, the largest distance first."""
+    """A bracket for each join of two groups, the last join first."""
     brackets = []
     for branch in reversed(view.tree.branches):
         (x, x2), (y, y2) = map(layout.axis.x, branch.heights), map(layout.y, branch.positions)

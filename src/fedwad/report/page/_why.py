@@ -60,7 +60,7 @@ class PairExplanations:
     def may_differ(self, i: int, j: int) -> bool:
         """Whether two sites differ by more than chance, or that is unknown."""
         differs = self.view.differs
-        return differs is None or bool(np.isnan(self.view.value[i, j]) or differs[i, j])
+        return differs is None or bool(differs[i, j] or not self.view.can_be_judged[i, j])
 
     @cached_property
     def by_site(self) -> tuple[Floats, Floats]:

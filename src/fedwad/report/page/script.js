@@ -20,7 +20,7 @@
     whole === null ? "unknown" : (whole / 10 ** data.decimals).toFixed(data.decimals) + data.suffix;
   const interval = (line, pair) =>
     line.upper[pair] === null
-      ? `${line.sure} at least ${text(line.lower[pair])}`
+      ? `${line.sure} ${line.lower[pair] === null ? "" : "at least "}${text(line.lower[pair])}`
       : `${line.sure} ${text(line.lower[pair])} to ${text(line.upper[pair])}`;
   const element = (tag, className, content) => {
     const made = document.createElement(tag);
@@ -34,7 +34,7 @@
   const readout = byId("readout"), which = byId("which"), intervalBar = byId("interval-bar"), spot = byId("spot"), cursor = byId("cursor");
   const marks = { row: cursor.querySelector(".row"), column: cursor.querySelector(".column"), cell: cursor.querySelector(".cell") };
   const labels = ["down", "across"].map((side) => document.querySelectorAll(`.named .${side} span`));
-  const VERDICTS = ["no evidence of a difference", "different by more than chance"];
+  const VERDICTS = ["no evidence of a difference", "different by more than chance", "cannot be judged"];
   let chosen = data.start;
 
   const place = (whole) => {
