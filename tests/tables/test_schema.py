@@ -1,5 +1,7 @@
 """Schemas: what encoding does, the file that describes it, and slips in that file."""
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -395,3 +397,32 @@ def test_numbers_of_the_wrong_type_or_size_are_refused_in_a_sentence():
     large = f'version = 1\n[columns.a]\nkind = "number"\nscale = 1\ncentre = {"1" * 400}\n'
     with pytest.raises(InputError, match="finite number"):
         Schema.from_toml(large)
+
+
+@pytest.mark.parametrize("as_excel", [False, True])
+@pytest.mark.parametrize("kind", ["number", "boolean", "date", "category"])
+def test_under_privacy_one_odd_value_changes_no_other_row(kind, as_excel, tmp_path):
+    options = {"levels": ("true", "false"), "missing": "level"} if kind == "category" else {}
+    schema = Schema((SchemaColumn("x", kind, **options),))
+    plain = {
+        "truth": [True, False, None, True] * 3,
+        "dates": [datetime(2020, 1, 2), datetime(2021, 3, 4)] * 6,
+        "numbers": [1, 2.5, -3e-7] * 4,
+    }
+    odd = ["zzz", datetime(1999, 1, 1), 7, True] + ([] if as_excel else [[1, 2], b"x", object()])
+
+    def encoded(values):
+        table = pd.DataFrame({"x": pd.Series(values, dtype=object), "row": range(12)})
+        if as_excel:
+            table.to_excel(tmp_path / "x.xlsx", index=False)
+            table = tmp_path / "x.xlsx"
+        return encode_elementwise(schema, read_table(table, elementwise=True))
+
+    others = np.arange(12) != 5
+    for values in plain.values():
+        before = encoded(values)[others]
+        for value in odd:
+            after = encoded([*values[:5], value, *values[6:]])[others]
+            np.testing.assert_array_equal(before, after)
+    if kind == "category":
+        assert encoded(plain["truth"])[:3].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]

@@ -151,8 +151,14 @@ def _rename_booleans(column: Column, spec: SchemaColumn) -> Column:
 
 
 def _read_numbers(column: Column) -> Column:
-    numbers = _read_levels(column, lambda level: parse_number(level, column.decimal))
-    return Column(column.name, "number", numbers)
+    """The column with numbers for its texts; true and false are 1 and 0."""
+    truth = {"true": 1.0, "false": 0.0}
+
+    def read(level: str) -> float:
+        word = level.lower()
+        return truth[word] if word in truth else parse_number(level, column.decimal)
+
+    return Column(column.name, "number", _read_levels(column, read))
 
 
 def _read_levels(column: Column, read: Callable[[str], float]) -> NDArray[np.float64]:

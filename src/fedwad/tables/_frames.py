@@ -63,6 +63,8 @@ def _read_column(
     if _is_from(native, "pandas") and native.dtype == np.float64 and not missing_texts:
         values = np.asarray(native)  # without a copy
         return Column(name, "empty" if np.isnan(values).all() else "number", values)
+    if elementwise and _is_from(native, "pandas") and native.dtype == object:
+        return _object_column(series, name, missing_texts, elementwise)
     try:
         array = series.to_arrow()
     except Exception:  # a column of objects of several types
@@ -80,15 +82,24 @@ def _is_from(value: Any, library: str) -> bool:
 def _object_column(
     series: Any, name: str, missing_texts: frozenset[str], elementwise: bool
 ) -> Column:
-    """A column of Python objects; unusable if the first that is no scalar or date is no number."""
+    """A column of Python objects; unusable if the first that is no scalar or date is no number.
+
+    With `elementwise`, each such object is a missing value.
+    """
     values = series.to_list()
     scalars = (str, bool, int, float, np.generic, type(None))
     first = next((v for v in values if not isinstance(v, scalars) and not hasattr(v, "year")), None)
-    if first is not None and not hasattr(first, "__float__"):
+    if first is not None and not hasattr(first, "__float__") and not elementwise:
         detail = f"{type(first).__name__} values"
         return Column(name, "unusable", np.zeros(len(values), np.int8), detail=detail)
     missing_types = ("NAType", "NaTType")  # of pandas.NA and pandas.NaT
-    with_none = [None if type(value).__name__ in missing_types else value for value in values]
+    with_none = [
+        None
+        if type(value).__name__ in missing_types
+        or not (isinstance(value, scalars) or hasattr(value, "year") or hasattr(value, "__float__"))
+        else value
+        for value in values
+    ]
     return values_column(name, with_none, missing_texts, elementwise)
 
 

@@ -118,9 +118,12 @@ def values_column(
 ) -> Column:
     """A column from Python values: numbers, strings, dates and booleans, also mixed.
 
-    With `elementwise`, strings stay strings.
+    With `elementwise` each becomes a text, so that no value changes how others are read.
     """
     plain = [_to_plain_value(value) for value in values]
+    if elementwise:
+        plain = [str(value).lower() if isinstance(value, bool) else value for value in plain]
+        return text_column(name, *_encode_texts(plain), missing_texts, keep_texts=True)
     types = {type(value) for value in plain} - {type(None)}
     if types and all(issubclass(one, datetime) for one in types):
         return Column(
@@ -129,7 +132,7 @@ def values_column(
     if types == {bool}:
         codes = np.array([-1 if v is None else int(v) for v in plain], dtype=np.int8)
         return Column(name, "boolean", codes, ("false", "true"))
-    return text_column(name, *_encode_texts(plain), missing_texts, keep_texts=elementwise)
+    return text_column(name, *_encode_texts(plain), missing_texts)
 
 
 def _encode_texts(values: Sequence[Any]) -> tuple[NDArray[np.int32], list[str]]:
