@@ -1,5 +1,7 @@
 """The estimate from synthetic samples: close where it should be, and never from a transport larger than its cap."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,26 @@ def test_any_order(p):
     x, y = rng.standard_normal((500, 20)), rng.standard_normal((300, 20)) + 0.5
     found = synthetic_distance(summarise(Measure(x), p=p), summarise(Measure(y), p=p), p)
     assert found == pytest.approx(solve(Measure(x), Measure(y), p).distance, rel=0.02)
+
+
+def test_columns_do_not_depend_on_which_thread_is_first(monkeypatch):
+    """Once failed: threads added the parts of several draws in the order in which they ended."""
+    from fedwad.ot import _nearly, _synthetic
+
+    rng = np.random.default_rng(0)
+    summaries = [summarise(Measure(rng.normal(size=(40, 3)))) for _ in range(2)]
+
+    def columns(n_jobs, delays):
+        found, solve_square = {}, _nearly._square
+
+        def slow(*given):
+            time.sleep(next(delays, 0.0))
+            return solve_square(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_nearly, "_square", slow)
+            patch.setattr(_nearly, "_ENTRIES", 1)  # each pair alone
+            _synthetic.synthetic_distances(summaries, [(0, 1)], n_jobs=n_jobs, columns=found)
+        return found[0, 1].tolist()
+
+    assert columns(2, iter([0.2, 0.0, 0.1])) == columns(1, iter([]))

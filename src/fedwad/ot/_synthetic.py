@@ -207,23 +207,22 @@ class _Draws:
         def of_sites(pair: Pair) -> Pair:
             return pair[0] % count, pair[1] % count
 
-        def report(pair: Pair, columns: Floats) -> None:
-            self._add_columns(step.cap, of_sites(pair), columns)
+        columns: dict[Pair, Floats] = {}  # filled by threads, added up in the order of pairs
 
         def compiled(pair: Pair) -> bool:
             return self._is_compiled(of_sites(pair))
 
-        on_columns = None if step.nested and step.cap < CAP else report
+        on_columns = None if step.nested and step.cap < CAP else columns.__setitem__
+        powers: Iterable[tuple[Pair, float]]
         if self._p == 2 and next(iter(drawn.values())).dimension > 1:
-            for pair, square in near_squares(
-                measures, numbers, self._threads, on_columns, compiled
-            ):
-                yield of_sites(pair), square
+            powers = near_squares(measures, numbers, self._threads, on_columns, compiled)
         else:
-            for pair, distance in pair_distances(
-                measures, numbers, self._p, self._threads, on_columns
-            ):
-                yield of_sites(pair), distance**self._p
+            distances = pair_distances(measures, numbers, self._p, self._threads, on_columns)
+            powers = ((pair, distance**self._p) for pair, distance in distances)
+        for pair, power in powers:
+            if pair in columns:
+                self._add_columns(step.cap, of_sites(pair), columns.pop(pair))
+            yield of_sites(pair), power
 
     def _is_compiled(self, pair: Pair) -> bool:
         """Whether compiled code is worth loading for this pair."""
