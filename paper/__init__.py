@@ -1,0 +1,1 @@
+"""The experiments of the paper, beside our methods and the exact distances."""
