@@ -1,0 +1,58 @@
+"""What is known of data without the data: summaries, bounds, estimates, calibration and tests."""
+
+from fedwad.statistics.blocking import Blocks
+from fedwad.statistics.bounds import lower_bounds, rounding_error, upper_bounds
+from fedwad.statistics.calibration import Calibration, calibrate
+from fedwad.statistics.cells import (
+    Atoms,
+    AtomsPer,
+    Counted,
+    Masses,
+    distil,
+    distil_labelled,
+    large_classes,
+)
+from fedwad.statistics.estimates import beyond_chance, estimate
+from fedwad.statistics.summaries import (
+    CellSums,
+    CovarianceType,
+    LabelledSummary,
+    Summary,
+    merge_cells,
+    reduce_covariance,
+    summarise,
+    summarise_classes,
+    summarise_plan,
+)
+from fedwad.statistics.synthetic import SyntheticSample, synthetic_distances
+from fedwad.statistics.testing import permutation_test
+
+__all__ = [
+    "Atoms",
+    "AtomsPer",
+    "Blocks",
+    "Calibration",
+    "CellSums",
+    "Counted",
+    "CovarianceType",
+    "LabelledSummary",
+    "Masses",
+    "Summary",
+    "SyntheticSample",
+    "beyond_chance",
+    "calibrate",
+    "distil",
+    "distil_labelled",
+    "estimate",
+    "large_classes",
+    "lower_bounds",
+    "merge_cells",
+    "permutation_test",
+    "reduce_covariance",
+    "rounding_error",
+    "summarise",
+    "summarise_classes",
+    "summarise_plan",
+    "synthetic_distances",
+    "upper_bounds",
+]
