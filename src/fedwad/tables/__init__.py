@@ -11,51 +11,21 @@
 (24, 5)
 """
 
-from fedwad.tables._agree import agree
-from fedwad.tables._conflicts import Conflict
-from fedwad.tables._elementwise import (
-    encode_elementwise,
-    label_text,
-    label_texts,
-    read_numbers_elementwise,
+from fedwad.tables.agreement import agree, encoded_moments, pool
+from fedwad.tables.batches import HELD_ROWS, merge, part_of
+from fedwad.tables.conflicts import Conflict, find_schema_conflicts
+from fedwad.tables.database import database_name, has_password, is_database, redact
+from fedwad.tables.encode import TRUTH, label_text
+from fedwad.tables.profiles import ColumnStatistics, Profile, check_profile, profile, smallest_group
+from fedwad.tables.read import (
+    as_strings,
+    check_file,
+    files_by_site,
+    is_frame,
+    read_table,
+    table_files,
 )
-from fedwad.tables._encode import label_values
-from fedwad.tables._frames import is_frame
-from fedwad.tables._plain import plain_table
-from fedwad.tables._profile import ColumnStatistics, Profile, profile
-from fedwad.tables._profile_checks import check_profile, smallest_group
-from fedwad.tables._rare import hide_rare
-from fedwad.tables._reading import FORMATS, check_file, file_suffix, read_table
-from fedwad.tables._schema import Schema
-from fedwad.tables._schema_column import OTHER, SchemaColumn
-from fedwad.tables._schema_conflicts import find_schema_conflicts
-from fedwad.tables._table import Column, Table, drop_hint
-
-__all__ = [
-    "FORMATS",
-    "OTHER",
-    "Column",
-    "ColumnStatistics",
-    "Conflict",
-    "Profile",
-    "Schema",
-    "SchemaColumn",
-    "Table",
-    "agree",
-    "check_file",
-    "check_profile",
-    "drop_hint",
-    "encode_elementwise",
-    "file_suffix",
-    "find_schema_conflicts",
-    "hide_rare",
-    "is_frame",
-    "label_text",
-    "label_texts",
-    "label_values",
-    "plain_table",
-    "profile",
-    "read_numbers_elementwise",
-    "read_table",
-    "smallest_group",
-]
+from fedwad.tables.schema import Schema
+from fedwad.tables.schema_column import OTHER, SchemaColumn
+from fedwad.tables.select import condition_column
+from fedwad.tables.table import Column, drop_hint

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,28 +15,8 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 
-__all__ = [
-    "Column",
-    "ReadKind",
-    "Table",
-    "check_names",
-    "count_rows",
-    "drop_hint",
-    "first_repeated",
-    "index_dtype",
-    "is_code",
-    "level_name",
-    "list_rows",
-    "similar_name",
-    "similar_name_hint",
-    "unknown_column_error",
-    "unnamed_column_error",
-]
-
 #: What the values of a column are, as they were read; a category is text.
 ReadKind = Literal["number", "category", "boolean", "date", "empty", "unusable"]
-
-_LARGEST_EXACT = 1e15  # integers up to here are written without a point or an exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +26,9 @@ class Column:
     Numbers and dates (in days since 1970) are float64 with NaN where a value is missing. Categories
     and booleans are codes, indices into `levels`, with -1 where a value is missing. All values of
     an empty column are missing. The values of an unusable column (lists, bytes) are not read;
-    `detail` says what it holds. `decimal` is "," if commas in its texts are decimal commas; only
-    texts that are still to be read as numbers have it.
+    `detail` says what it holds, and of another column how its texts were read. `decimal` is "," if
+    commas in its texts are decimal commas; only texts that are still to be read as numbers have it.
+    `chosen` says that a user chose its kind.
     """
 
     name: str
@@ -54,6 +37,7 @@ class Column:
     levels: tuple[str, ...] = ()
     detail: str = ""
     decimal: str = ""
+    chosen: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -73,10 +57,6 @@ class Column:
         values = np.where(np.isin(self.values, codes), self.values.dtype.type(-1), self.values)
         return replace(self, values=values)
 
-    def sorted(self) -> Column:
-        """The column with its values in increasing order."""
-        return replace(self, values=np.sort(self.values))
-
     @property
     def missing(self) -> NDArray[np.bool_]:
         """The mask of the rows without a value; all rows of an empty or unusable column."""
@@ -93,7 +73,7 @@ class Table:
 
     `name` is what errors call the table; `notes` are sentences about what reading it changed or
     noticed. A file without a line of column names has no header: its columns are called f0, f1 and
-    so on, and `first_line` is its first row as it was written.
+    so on.
     """
 
     name: str
@@ -101,11 +81,10 @@ class Table:
     rows: int
     has_header: bool = True
     notes: tuple[str, ...] = ()
-    first_line: tuple[str, ...] = ()
-    _index_of: dict[str, int] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_index_of", {c.name: k for k, c in enumerate(self.columns)})
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
 
     def __len__(self) -> int:
         return self.rows
@@ -119,12 +98,12 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._index_of
+        return name in self._by_name
 
     def __getitem__(self, name: str) -> Column:
-        if name not in self._index_of:
+        if name not in self._by_name:
             raise unknown_column_error(name, self.names, self.name)
-        return self.columns[self._index_of[name]]
+        return self._by_name[name]
 
     def take(self, rows: Any) -> Table:
         """The table with these rows alone, given by their indices or by a mask."""
@@ -139,13 +118,31 @@ def level_name(number: float) -> str:
     ('1', '2.5')
     """
     value = float(number)
-    return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_EXACT else repr(value)
+    exact = value.is_integer() and abs(value) < 1e15  # without a point or an exponent
+    return str(int(value)) if exact else repr(value)
+
+
+def level_texts(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The code of each row and the texts that codes stand for, sorted; -1 where one is missing."""
+    if column.kind in ("category", "boolean"):
+        used = np.unique(column.values[column.values >= 0])
+        code_of = np.full(len(column.levels) + 1, -1, dtype=np.int64)
+        code_of[used] = np.arange(len(used))
+        return code_of[column.values], tuple(column.levels[code] for code in used)
+    codes = np.full(len(column), -1, dtype=np.int64)
+    values, indices = np.unique(column.values[~column.missing], return_inverse=True)
+    codes[~column.missing] = indices.ravel()
+    return codes, tuple(level_name(value) for value in values)
 
 
 def unknown_column_error(wanted: Any, names: Sequence[str], table: str) -> InputError:
     """The error for a column that a table does not have, with the most similar name that it has."""
+    # Names that are empty or have spaces around them, which one cannot see, are quoted.
+    shown = [name if name and name == name.strip() else f"'{name}'" for name in names[:30]]
+    columns = ", ".join(shown) + (", ..." if len(names) > 30 else "")
+    hint = similar_name_hint(wanted, names)
     return InputError(
-        f"{table} has no column '{wanted}'{similar_name_hint(wanted, names)}; {_list_names(names)}."
+        f"{table} has no column '{wanted}'{hint}; its columns are {columns}.", "unknown-column"
     )
 
 
@@ -163,20 +160,22 @@ def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> N
     repeated = first_repeated([name for name in names if name])
     if repeated is not None:
         raise InputError(
-            f"{table} has more than one column '{repeated}'; rename or leave out all but one."
+            f"{table} has more than one column '{repeated}'; rename or leave out all but one.",
+            "repeated-column",
         )
 
 
 def first_repeated(names: Sequence[str]) -> str | None:
-    """The first name that occurs a second time, if there is one."""
-    return next((name for index, name in enumerate(names) if name in names[:index]), None)
+    """The first name that occurs more than once, if there is one."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def unnamed_column_error(table: str, index: int) -> InputError:
     """The error for a column without a name."""
     return InputError(
         f"{table} has a column without a name, number {index + 1}; name it, or drop it"
-        f" ({drop_hint('')}); pandas writes the numbers of rows like that, unless index=False."
+        f" ({drop_hint('')}); pandas writes the numbers of rows like that, unless index=False.",
+        "bad-name",
     )
 
 
@@ -203,12 +202,6 @@ def list_rows(rows: Sequence[int]) -> str:
     """
     listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
     return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
-
-
-def _list_names(names: Sequence[str]) -> str:
-    """The names; those that are empty or have spaces around them, which one cannot see, quoted."""
-    shown = [name if name and name == name.strip() else f"'{name}'" for name in names[:30]]
-    return "its columns are " + ", ".join(shown) + (", ..." if len(names) > 30 else "")
 
 
 def count_rows(mask: NDArray[np.bool_], what: str) -> str:

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
-from fedwad.tables._table import first_repeated, similar_name_hint
-
-__all__ = [
-    "KINDS",
-    "MISSING_RULES",
-    "OTHER",
-    "Kind",
-    "SchemaColumn",
-    "accept_new_data",
-    "edit_column",
-]
+from fedwad.tables.table import first_repeated
 
 Kind = Literal["number", "category", "boolean", "date", "label", "ignored"]
-KINDS: tuple[str, ...] = ("number", "category", "boolean", "date", "label", "ignored")
+KINDS: tuple[str, ...] = get_args(Kind)
 
 #: The level that stands for all that are not listed.
 OTHER = "other"
 _MISSING = "missing"
-_MAX_SHOWN = 16  # characters of a level in `SchemaColumn.becomes`
 #: What may become of a missing value, by the kind of column.
 MISSING_RULES: dict[str, tuple[str, ...]] = {
-    "number": ("refuse", "indicator", "mean"),
-    "date": ("refuse", "indicator", "mean"),
-    "boolean": ("refuse", "indicator", "mean"),
+    **dict.fromkeys(("number", "date", "boolean"), ("refuse", "indicator", "mean")),
     "category": ("refuse", "level", "other"),
-    "label": ("refuse",),
-    "ignored": ("refuse",),
+    **dict.fromkeys(("label", "ignored"), ("refuse",)),
 }
 
 
@@ -80,33 +65,26 @@ class SchemaColumn:
         if len(rules) > 1:
             check_choice(self.missing, f"missing {of_column}", rules)
         elif self.missing != "refuse":
-            raise InputError(
-                f"missing {of_column} is {self.missing!r}; leave it out of a {self.kind}."
-            )
-        for key, value in (("scale", self.scale), ("weight", self.weight)):
-            if not math.isfinite(value) or value <= 0.0:
-                raise InputError(f"{key} {of_column} is {value}; give a number above 0.")
+            self._refuse("missing", f"is {self.missing!r}; leave it out of a {self.kind}")
+        limits = list(self.range)
+        if limits and self.kind not in ("number", "date"):
+            self._refuse("range", f"is {limits}; leave it out of a {self.kind}")
+        ordered = len(limits) == 2 and limits[0] < limits[1]
+        if limits and not (ordered and all(map(math.isfinite, limits))):
+            self._refuse("range", f"is {limits}; give the smallest and the largest value")
+        for key in ("scale", "weight"):
+            if not 0.0 < getattr(self, key) < math.inf:
+                self._refuse(key, f"is {getattr(self, key)}; give a number above 0")
         if not math.isfinite(self.centre):
-            raise InputError(f"centre {of_column} is {self.centre}; give a finite number.")
-        self._check_range(of_column)
-        self._check_levels(of_column)
-
-    def _check_levels(self, of_column: str) -> None:
+            self._refuse("centre", f"is {self.centre}; give a finite number")
         if self.kind == "category" and not self.levels:
-            raise InputError(f"levels {of_column} are missing; list them, or make it ignored.")
+            self._refuse("levels", "are missing; list them, or make it ignored")
         repeated = first_repeated(self.levels)
         if repeated is not None:
-            raise InputError(f"levels {of_column} have '{repeated}' twice; keep one.")
+            self._refuse("levels", f"have '{repeated}' twice; keep one")
 
-    def _check_range(self, of_column: str) -> None:
-        if not self.range:
-            return
-        start = f"range {of_column} is {list(self.range)}"
-        if self.kind not in ("number", "date"):
-            raise InputError(f"{start}; leave it out of a {self.kind}.")
-        ordered = len(self.range) == 2 and self.range[0] < self.range[1]
-        if not ordered or not all(map(math.isfinite, self.range)):
-            raise InputError(f"{start}; give the smallest and the largest value.")
+    def _refuse(self, key: str, problem: str) -> NoReturn:
+        raise InputError(f"{key} of column '{self.name}' {problem}.", "bad-schema")
 
     @property
     def _is_scaled(self) -> bool:
@@ -151,7 +129,8 @@ class SchemaColumn:
             sign = "+" if self.centre < 0 else "-"
             return f"(x {sign} {abs(self.centre):.6g}) / {self.scale:.6g}{unit}"
         if self.kind == "category":
-            shown = ", ".join(map(_shorten, self.levels[:6]))
+            some = self.levels[:6]
+            shown = ", ".join(v if len(v) <= 16 else f"{v[:13]}..." for v in some)
             more = ", ..." if len(self.levels) > 6 else ""
             return f"{len(self.levels)} levels ({shown}{more}), lambda {self.weight:.4g}"
         return self.reason
@@ -168,39 +147,19 @@ class SchemaColumn:
         return {"mean": value, **({_MISSING: missing} if self.missing == "indicator" else {})}
 
 
-def _shorten(level: str) -> str:
-    return level if len(level) <= _MAX_SHOWN else f"{level[: _MAX_SHOWN - 3]}..."
+def accept_missing(
+    column: SchemaColumn, number: str = "indicator", category: str = "level"
+) -> SchemaColumn:
+    """The column with a rule for missing values."""
+    rule = category if column.kind == "category" else number
+    return replace(column, missing=rule) if column.missing == "refuse" else column
 
 
-def edit_column(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColumn:
-    """The column with some fields changed.
-
-    If the new kind does not have the column's rule for missing values, the rule becomes "refuse".
-    """
-    rules = MISSING_RULES.get(changes.get("kind", column.kind), ())
-    reset = {} if column.missing in rules else {"missing": "refuse"}
-    try:
-        return replace(column, **{**reset, **changes})
-    except TypeError:
-        keys = [field.name for field in fields(SchemaColumn)]
-        wrong = next((key for key in changes if key not in keys), None)
-        if wrong is None:
-            raise InputError(
-                f"A change of column '{column.name}' has a value of the wrong type; give"
-                " numbers for centre and scale, and lists of texts for levels."
-            ) from None
-        raise InputError(
-            f"A change of column '{column.name}' has an unknown key '{wrong}'"
-            f"{similar_name_hint(wrong, keys)}; its keys are {', '.join(keys)}."
-        ) from None
-
-
-def accept_new_data(column: SchemaColumn) -> SchemaColumn:
+def accept_new_data(
+    column: SchemaColumn, number: str = "indicator", category: str = "level"
+) -> SchemaColumn:
     """The column with a rule for missing values, and with the level "other" if it has levels."""
     if not column.width:
         return column
-    category = column.kind == "category"
-    added = (OTHER,) if category and OTHER not in column.levels else ()
-    rule = "level" if category else "indicator"
-    missing = rule if column.missing == "refuse" else column.missing
-    return replace(column, levels=(*column.levels, *added), missing=missing)
+    added = (OTHER,) if column.kind == "category" and OTHER not in column.levels else ()
+    return accept_missing(replace(column, levels=(*column.levels, *added)), number, category)
