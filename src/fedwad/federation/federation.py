@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from fedwad._checks import format_value
 from fedwad._words import pluralize, to_printable
 from fedwad.errors import FederationError, InputError
-from fedwad.federation.agreement import check_same_features
-from fedwad.federation.bundle import Bundle, BundleReply
-from fedwad.federation.failures import Failure, error_of
-from fedwad.federation.message import Reply, Request
-from fedwad.federation.needs import ClassStatistics
-from fedwad.federation.replies import check_reply, payload_bytes
-from fedwad.federation.requests.labels import LabelName, all_label_names
+from fedwad.messages.codec import check_reply, payload_bytes
+from fedwad.messages.columns import ColumnsReply
+from fedwad.messages.learning import all_label_names
+from fedwad.messages.message import (
+    Bundle,
+    BundleReply,
+    ClassStatistics,
+    Failure,
+    LabelName,
+    Reply,
+    Request,
+    error_of,
+)
 from fedwad.tables import Schema
-
-__all__ = [
-    "Answer",
-    "Federation",
-    "MeteredFederation",
-    "Question",
-    "Site",
-    "Traffic",
-    "choose_sites",
-]
+from fedwad.transport import Floats
 
 #: What one message asks of a site: one request, or several in a bundle.
 Question = Request | Bundle
@@ -36,6 +35,7 @@ Answer = Reply | BundleReply | Failure
 R = TypeVar("R", bound=Reply | BundleReply)
 T = TypeVar("T")
 
+_log = logging.getLogger("fedwad.federation")
 _SILENT = Failure("silent", "no reply came; check that the site is running.")
 
 
@@ -58,33 +58,50 @@ class Federation(Protocol):
         ...
 
 
-class NamedSites:
-    """Base class of federations, with access to a site by its name.
+class Known:
+    """What is known of the sites of a federation beside their names.
 
     `features` are the names of the features and `schema` is the schema of the sites' tables, None
-    where the server does not know them.
+    where the server does not know them. `takers` are the sites to which questions bring this
+    schema, because they hold tables; `schema_bytes` is its size. `in_process` says whether all
+    sites are in this process. Such sites cannot lie, so the caller made a mistake if they disagree.
+    `failed` maps sites that are left out to the reason. `units` are those of block means that are
+    kept of earlier sites.
     """
 
     features: tuple[str, ...] | None = None
     schema: Schema | None = None
+    schema_bytes: int = 0
+    takers: frozenset[str] = frozenset()
+    in_process: bool = False
+    failed: Mapping[str, str] = {}
+    units: tuple[Floats, Floats] | None = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        raise NotImplementedError
 
-    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        raise NotImplementedError
+def known_of(federation: Federation) -> dict[str, Any]:
+    """What is known of the sites of a federation; one of a user's own may have `names` and `ask`
+    alone."""
+    names = Known.__annotations__
+    return {name: getattr(federation, name, getattr(Known, name)) for name in names}
+
+
+class NamedSites(Known, Federation):
+    """Base class of federations, with access to a site by its name."""
 
     def __getitem__(self, name: str) -> Site:
         """The site of this name; FederationError if there is none."""
         if not isinstance(name, str) or name not in self.names:
             raise FederationError(
-                f"There is no site {format_value(name)}; the sites are {', '.join(self.names)}."
+                f"There is no site {format_value(name)}; the sites are {', '.join(self.names)}.",
+                "unknown-site",
             )
         return Site(self, name)
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
 
 
 @dataclass(frozen=True)
@@ -114,21 +131,30 @@ class Traffic:
     down: int = 0
     messages: int = 0
 
-    def plus_round(self, requests: Mapping[str, Question], replies: Mapping[str, Any]) -> Traffic:
-        """This traffic and that of one more round: `replies`, and the requests that they answer."""
+    def plus_round(
+        self, requests: Mapping[str, Question], replies: Mapping[str, Any], schema_bytes: int = 0
+    ) -> Traffic:
+        """This traffic and that of one more round: `replies`, and the requests that they answer.
+
+        `schema_bytes` is the size of the schema that goes with each request.
+        """
+        sent = (
+            payload_bytes(one) + (schema_bytes if getattr(one, "needs_encoding", True) else 0)
+            for one in (requests[name] for name in replies)
+        )
         return Traffic(
             up=self.up + sum(map(payload_bytes, replies.values())),
-            down=self.down + sum(payload_bytes(requests[name]) for name in replies),
+            down=self.down + sum(sent),
             messages=self.messages + len(replies),
         )
 
 
-class MeteredFederation:
+class MeteredFederation(Known):
     """Asks a federation, counts what travels and checks what comes back.
 
     It is not a Federation itself: its `ask` raises failures or leaves sites out. `traffic` begins
-    with the messages by which the sites agreed on a schema. `failed` maps each site that was left
-    out to the reason. `on_reply(site, request, reply)` is called for each reply that is valid.
+    with the messages by which the sites agreed on a schema. `on_reply(site, request, reply)` is
+    called for each reply that is valid.
     """
 
     def __init__(
@@ -138,13 +164,16 @@ class MeteredFederation:
     ) -> None:
         self._federation = federation
         self._on_reply = on_reply
-        self.features: tuple[str, ...] | None = getattr(federation, "features", None)
-        self.schema: Schema | None = getattr(federation, "schema", None)
+        vars(self).update(known_of(federation))
+        self.failed: dict[str, str] = dict(self.failed)
         self.traffic = Traffic() if self.schema is None else Traffic(*self.schema.traffic)
-        #: Whether all sites are in this process. Such sites cannot lie, so the caller made a
-        #: mistake if they disagree.
-        self._in_process = bool(getattr(federation, "in_process", False))
-        self.failed: dict[str, str] = {}
+        self.names = federation.names
+        #: What sites sent about their columns in this run.
+        self.columns: dict[str, ColumnsReply] = {}
+
+    def schema_of(self, name: str) -> Schema | None:
+        """The schema that questions bring to this site; None if its data are encoded already."""
+        return self.schema if name in self.takers else None
 
     def ask(
         self,
@@ -165,19 +194,27 @@ class MeteredFederation:
         `allow_failures`. With `blame_sites` it counts as a fault of the site, like any other
         failure, unless all sites are in this process.
         """
+        _log.info("asking %d sites for a %s", len(requests), expected.__name__)
         answers = self._federation.ask(requests)
         replies: dict[str, R] = {}
         failures: dict[str, Failure] = {}
         for name, request in requests.items():
-            answer = _check_answer(request, answers.get(name, _SILENT), expected)
-            if isinstance(answer, Failure):
-                failures[name] = answer
-            else:
+            answer = answers.get(name, _SILENT)
+            failure = check_reply(request, answer)
+            if failure is None and isinstance(answer, expected):
                 replies[name] = answer
                 if self._on_reply is not None:
                     self._on_reply(name, request, answer)
-        self.traffic = self.traffic.plus_round(requests, replies)
-        blame_request = self._in_process or not blame_sites
+            elif isinstance(answer, Failure):
+                failures[name] = failure or answer
+            else:
+                failures[name] = failure or Failure(
+                    "invalid_reply",
+                    f"a {type(answer).__name__} came where a {expected.__name__} was expected; the"
+                    " site may run another version of fedwad.",
+                )
+        self.traffic = self.traffic.plus_round(requests, replies, self.schema_bytes)
+        blame_request = self.in_process or not blame_sites
         for name, failure in failures.items():
             wrong_request = failure.code == "input" and blame_request
             if not allow_failures or wrong_request or len(replies) < at_least:
@@ -187,22 +224,16 @@ class MeteredFederation:
         return replies
 
     def keep_most_frequent_dimension(
-        self,
-        replies: Mapping[str, T],
-        dimensions: Mapping[str, int],
-        class_statistics: ClassStatistics = "ignored",
+        self, replies: Mapping[str, T], dimensions: Mapping[str, int]
     ) -> dict[str, T]:
         """The replies of the sites that have the most frequent of `dimensions`.
 
         The other sites go to `failed`. InputError if two dimensions tie for the most frequent one,
-        or if sites disagree that are all in this process. `dimensions` are those of samples with
-        these `class_statistics` appended, which the error does not count as features.
+        or if sites disagree that are all in this process.
         """
-        deviating = () if self._in_process else _deviating_sites(dimensions)
+        deviating = self._leave_out_deviating(dimensions, "its number of features")
         if not deviating:
-            check_same_features(dimensions, class_statistics)
-        for name in deviating:
-            self.failed[name] = "its number of features is not the most frequent one."
+            check_same_features(dimensions)
         return {name: reply for name, reply in replies.items() if name not in deviating}
 
     def keep_most_frequent_label_type(
@@ -214,11 +245,19 @@ class MeteredFederation:
         as in `keep_most_frequent_dimension`.
         """
         types = {name: type(labels[0]).__name__ for name, labels in names.items()}
-        deviating = () if self._in_process else _deviating_sites(types)
-        for name in deviating:
-            self.failed[name] = "the type of its labels is not the most frequent one."
+        deviating = self._leave_out_deviating(types, "the type of its labels")
         staying = {name: reply for name, reply in replies.items() if name not in deviating}
         return staying, all_label_names({name: names[name] for name in staying})
+
+    def _leave_out_deviating(self, values: Mapping[str, Hashable], what: str) -> Sequence[str]:
+        """Add the sites whose value differs from the most frequent one to `failed`, and return
+        them; none if two values tie for it, or if sites in this process disagree."""
+        (most_frequent, count), *others = Counter(values.values()).most_common()
+        if self.in_process or not others or others[0][1] == count:
+            return ()
+        deviating = [name for name, value in values.items() if value != most_frequent]
+        self.failed |= dict.fromkeys(deviating, f"{what} is not the most frequent one.")
+        return deviating
 
     def leave_out(self, name: str, problem: InputError) -> None:
         """Add a site to `failed`, because its reply is well formed but cannot be used.
@@ -226,42 +265,9 @@ class MeteredFederation:
         The problem is raised where all sites are in this process, because there it is a mistake
         of the caller.
         """
-        if self._in_process:
+        if self.in_process:
             raise problem
         self.failed[name] = to_printable(str(problem))
-
-
-def _deviating_sites(values: Mapping[str, Hashable]) -> tuple[str, ...]:
-    """The sites whose value differs from the most frequent one; none if two values tie for it."""
-    (most_frequent, count), *others = Counter(values.values()).most_common()
-    if not others or others[0][1] == count:
-        return ()
-    return tuple(name for name, value in values.items() if value != most_frequent)
-
-
-def _check_answer(request: Question, answer: Answer, expected: type[R]) -> R | Failure:
-    """The answer if it is a failure, or a reply of the type `expected` with valid values.
-
-    For any other answer, a failure that says why it cannot be used.
-    """
-    failure = check_reply(request, answer)
-    if failure is not None:
-        return failure
-    if isinstance(answer, Failure | expected):
-        return answer
-    return Failure(
-        "invalid_reply",
-        f"a {type(answer).__name__} came where a {expected.__name__} was expected; the site may run"
-        " another version of fedwad.",
-    )
-
-
-def _as_names(clients: Any) -> tuple[str, ...]:
-    single = isinstance(clients, str) or not isinstance(clients, Iterable)
-    names: tuple[str, ...] = (clients,) if single else tuple(clients)
-    if not all(isinstance(name, str) for name in names):
-        raise InputError(f"The sites are {format_value(clients)}; give a list of their names.")
-    return names
 
 
 def choose_sites(
@@ -272,15 +278,49 @@ def choose_sites(
     InputError if a name is unknown or given twice, or if there are fewer than `least` sites (1 or
     2). The message says `what` the sites are for, such as "a matrix".
     """
-    names = federation.names if clients is None else _as_names(clients)
+    given: Any = federation.names if clients is None else clients
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    names: tuple[str, ...] = (given,) if single else tuple(given)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"The sites are {format_value(given)}; give a list of their names.", "bad-option"
+        )
     unknown = [name for name in names if name not in federation.names]
     if unknown:
         raise InputError(
-            f"There is no site '{unknown[0]}'; the sites are {', '.join(federation.names)}."
+            f"There is no site '{unknown[0]}'; the sites are {', '.join(federation.names)}.",
+            "unknown-site",
         )
     if len(set(names)) < len(names):
-        raise InputError("A site is named twice; name each once.")
+        raise InputError("A site is named twice; name each once.", "repeated-site")
     if len(names) < least:
         minimum = "one" if least == 1 else "two"
-        raise InputError(f"{pluralize(len(names), 'site')} given; {what} needs at least {minimum}.")
+        raise InputError(
+            f"{pluralize(len(names), 'site')} given; {what} needs at least {minimum}.",
+            "too-few-sites",
+        )
     return names
+
+
+def check_same_features(dimensions: Mapping[str, int]) -> int:
+    """Return the number of features of all sites' samples; InputError if sites differ."""
+    first, expected = next(iter(dimensions.items()))
+    for name, dimension in dimensions.items():
+        if dimension != expected:
+            raise InputError(
+                f"{first} has {expected} features and {name} has {dimension}; all sites need the"
+                " same features.",
+                "different-columns",
+            )
+    return expected
+
+
+def feature_count(dimension: int, class_statistics: ClassStatistics) -> int:
+    """Return the number of features d of samples with `dimension` coordinates.
+
+    There are d coordinates if class statistics are "ignored", 3 d with "diag" and 2 d + d^2 with
+    "full".
+    """
+    if class_statistics == "ignored":
+        return dimension
+    return dimension // 3 if class_statistics == "diag" else math.isqrt(dimension + 1) - 1

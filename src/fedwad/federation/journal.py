@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Mapping
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import NamedTuple
 
 from fedwad._checks import check_path
-from fedwad.errors import FederationError, FedwadError, InputError
-from fedwad.federation.bundle import Bundle
-from fedwad.federation.codec import Envelope, pack, unpack
-from fedwad.federation.failures import Failure
-from fedwad.federation.federation import Answer, Federation, NamedSites, Question
-from fedwad.federation.message import without_run
+from fedwad.errors import FederationError, InputError
+from fedwad.federation.federation import Answer, Federation, NamedSites, Question, known_of
+from fedwad.messages.codec import Envelope, pack, unpack
+from fedwad.messages.message import Bundle, Failure, without_run
 
-__all__ = ["Journal"]
-
-_START = b"fedwad journal 2\n"
-_ANY_START = b"fedwad journal "  # of any version
-_LENGTH_BYTES, _HASH_BYTES = 8, 32
-_HEAD_BYTES = _LENGTH_BYTES + _HASH_BYTES
-
-
-class _Record(NamedTuple):
-    """The answer of one site, the digest of its round (`_digest`), and the size in the file."""
-
-    round_digest: str
-    site: str
-    answer: Answer
-    size: int
+_VERSION = 4  # of the table
 
 
 class Journal(NamedSites):
-    """A wrapper of another federation that writes its answers to a file, round by round.
+    """A wrapper of another federation that writes its answers to a SQLite file, round by round.
 
     An algorithm that starts again from the same seed sends the same requests again. Opened with
     `resume=True`, a journal replays the answers that it holds without asking anyone. No site is
@@ -50,6 +35,8 @@ class Journal(NamedSites):
     federation : the sites
     path : the file; only its owner can read it, since it holds what sites sent
     resume : whether to go on with an existing journal; without it, an existing file is an error
+    named : the sites of which the run is. Of the others, a run that goes on knows those that the
+        file has: sites may have come or gone meanwhile. All sites when left out
 
     Examples
     --------
@@ -61,28 +48,35 @@ class Journal(NamedSites):
     True
     """
 
-    def __init__(self, federation: Federation, path: str | Path, resume: bool = False) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        path: str | Path,
+        resume: bool = False,
+        named: Sequence[str] = (),
+    ) -> None:
         self._federation = federation
-        self.features = getattr(federation, "features", None)
-        self.schema = getattr(federation, "schema", None)
-        self.in_process = bool(getattr(federation, "in_process", False))
+        vars(self).update(known_of(federation))
         self.path = check_path(path, "path")
-        self._records = _read(self.path) if resume else []
         #: Number of rounds that were answered from the file.
         self.replayed = 0
-        if not resume and self.path.exists():
-            raise InputError(f"{self.path} exists; resume it, name another file, or remove it.")
+        self._asked = Counter[str]()  # how often this run asked the same
+        self._db = _open(self.path, resume)
         try:
-            self._file = os.fdopen(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600), "r+b")
-            self._file.seek(len(_START) + sum(record.size for record in self._records))
-            self._file.truncate()  # a record that a crash cut short is asked for again
-            if not self._records:
-                self._file.seek(0)
-                self._file.write(_START)
-        except OSError as error:
+            #: Answers that were not replayed yet, by round and site.
+            self._recorded: dict[str, dict[str, Answer]] = {}
+            for key, site, answer in _read(self._db):  # of a site that failed, the last one
+                self._recorded.setdefault(key, {})[site] = answer
+        except (sqlite3.Error, TypeError, ValueError, FederationError):
+            self.close()
             raise InputError(
-                f"{self.path} cannot be written ({error.strerror}); choose a different path."
+                f"The journal {self.path} is damaged; start the run again without it.",
+                "damaged-content",
             ) from None
+        self._names = tuple(federation.names)
+        if named and self._recorded:
+            known = {name for answers in self._recorded.values() for name in answers}
+            self._names = (*named, *sorted(known - set(named)))
 
     def __enter__(self) -> Journal:
         return self
@@ -91,110 +85,108 @@ class Journal(NamedSites):
         self.close()
 
     def close(self) -> None:
-        self._file.close()
+        self._db.close()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self._federation.names
+        return self._names
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         """Replay the recorded answers to these requests; ask the other sites and record theirs."""
-        fingerprint = getattr(self._federation, "fingerprint", lambda _: "")
-        round_digest = _digest(requests, {name: fingerprint(name) for name in requests})
-        recorded = self._replay(round_digest)
+        # A round is known by its requests, without the name of the run, which is drawn anew at each
+        # start, the names of its sites and the fingerprints of their data.
+        fingerprint, sha = getattr(self._federation, "fingerprint", lambda _: ""), hashlib.sha256()
+        for name, request in sorted(requests.items()):
+            if isinstance(request, Bundle):
+                request = Bundle(tuple(map(without_run, request.requests)))
+            else:
+                request = without_run(request)
+            sha.update(pack(Envelope(request, name)) + fingerprint(name).encode())
+        digest = sha.hexdigest()[:32]
+        self._asked[digest] += 1
+        key = f"{digest} {self._asked[digest]}"
+        if self._recorded and key not in self._recorded:
+            raise InputError(
+                f"{self.path} belongs to another run; give the same data, options and seed, or"
+                " remove it.",
+                "other-run",
+            )
+        recorded = self._recorded.pop(key, {})
+        if not self._recorded:  # the run ended in this round: sites that failed are asked again
+            recorded = {name: one for name, one in recorded.items() if not isinstance(one, Failure)}
+        self.replayed += bool(recorded)
         missing = {name: request for name, request in requests.items() if name not in recorded}
         new = self._federation.ask(missing) if missing else {}
-        self._write(round_digest, new)
+        self._write(key, new)
         answers = recorded | new
         return {name: answers[name] for name in requests if name in answers}
 
-    def _replay(self, round_digest: str) -> dict[str, Answer]:
-        """The recorded answers of this round; InputError if a different round was recorded."""
-        answers: dict[str, Answer] = {}
-        while self._records and self._records[0].round_digest == round_digest:
-            # A second reply of a site belongs to a later round with the same requests.
-            if not isinstance(answers.get(self._records[0].site), Failure | None):
-                break
-            record = self._records.pop(0)
-            answers[record.site] = record.answer
-        if not self._records:  # the round in which the run ended: sites that failed are asked again
-            answers = {
-                name: answer for name, answer in answers.items() if not isinstance(answer, Failure)
-            }
-        if answers:
-            self.replayed += 1
-        elif self._records:
-            raise InputError(
-                f"{self.path} belongs to another run; give the same data, options and seed, or"
-                " remove it."
-            )
-        return answers
-
-    def _write(self, round_digest: str, answers: Mapping[str, Answer]) -> None:
-        packed = [_pack_record(round_digest, name, answer) for name, answer in answers.items()]
+    def _write(self, key: str, answers: Mapping[str, Answer]) -> None:
+        packed = [(name, pack(Envelope(answer))) for name, answer in answers.items()]
+        rows = [(key, name, hashlib.sha256(one).digest(), one) for name, one in packed]
         try:
-            self._file.write(b"".join(packed))
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
+            with self._db:  # a transaction
+                self._db.executemany("INSERT INTO records VALUES (NULL, ?, ?, ?, ?)", rows)
+        except sqlite3.Error as error:
             raise FederationError(
-                f"The journal {self.path} cannot be written ({error.strerror})."
+                f"The journal {self.path} cannot be written ({error}).", "cannot-write"
             ) from None
 
 
-def _pack_record(round_digest: str, name: str, answer: Answer) -> bytes:
-    """Length, SHA-256 and body of a record. The body is a line of JSON and the packed answer."""
-    line = json.dumps({"question": round_digest, "site": name}).encode("utf-8")
-    body = line + b"\n" + pack(Envelope(answer))
-    return len(body).to_bytes(_LENGTH_BYTES, "little") + hashlib.sha256(body).digest() + body
-
-
-def _read(path: Path) -> list[_Record]:
-    """The complete records of a journal."""
-    try:
-        data = path.read_bytes()
-    except OSError:
+def _open(path: Path, resume: bool) -> sqlite3.Connection:
+    """The database of a new journal, or that of an earlier run."""
+    if resume and not path.is_file():
         raise InputError(
-            f"There is no journal at {path} to resume; start without resuming."
-        ) from None
-    if not data.startswith(_START):
-        if _START.startswith(data):  # cut off in its first line
-            return []
-        if data.startswith(_ANY_START):
-            raise InputError(f"{path} is a journal of a different version; start the run again.")
-        raise InputError(f"{path} is not a journal of a run; name another file.")
-    records = []
-    offset = len(_START)
-    while offset + _HEAD_BYTES <= len(data):
-        start = offset + _HEAD_BYTES
-        length = int.from_bytes(data[offset : offset + _LENGTH_BYTES], "little")
-        body = data[start : start + length]
-        sha = data[offset + _LENGTH_BYTES : start]
-        if len(body) != length or hashlib.sha256(body).digest() != sha:
-            break
-        line, _, packed = body.partition(b"\n")
+            f"There is no journal at {path} to resume; start without resuming.", "no-such-file"
+        )
+    with ExitStack() as stack:
         try:
-            head, answer = json.loads(line), unpack(packed).content
-        except (FedwadError, ValueError):
-            break
-        records.append(_Record(head["question"], head["site"], answer, _HEAD_BYTES + length))
-        offset = start + length
-    return records
+            if not resume:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            db = stack.enter_context(closing(sqlite3.connect(path, check_same_thread=False)))
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            with db:  # table and version together, or neither
+                db.execute("BEGIN IMMEDIATE")
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                if not tables:  # new, or stopped before its first round
+                    db.execute(
+                        "CREATE TABLE records (number INTEGER PRIMARY KEY, key TEXT NOT"
+                        " NULL, site TEXT NOT NULL, sha256 BLOB NOT NULL, answer BLOB NOT NULL)"
+                    )
+                    db.execute(f"PRAGMA user_version = {_VERSION}")
+                elif version != _VERSION:
+                    raise sqlite3.DatabaseError
+        except FileExistsError:
+            raise InputError(
+                f"{path} exists; resume it, name another file, or remove it.", "file-exists"
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be written ({error.strerror}); choose a different path.",
+                "cannot-write",
+            ) from None
+        except sqlite3.OperationalError as error:
+            raise FederationError(
+                f"The journal {path} cannot be opened ({error}); is another run using it?",
+                "cannot-write",
+            ) from None
+        except sqlite3.DatabaseError:
+            raise InputError(
+                f"{path} is not a journal of a run; name another file.", "wrong-format"
+            ) from None
+        stack.pop_all()
+    return db
 
 
-def _digest(requests: Mapping[str, Question], fingerprints: Mapping[str, str]) -> str:
-    """SHA-256 of a round: its requests, the names of its sites and the fingerprints of their data.
-
-    The name of the run is left out, because it is drawn anew at each start.
-    """
-    sha = hashlib.sha256()
-    for name in sorted(requests):
-        sha.update(pack(Envelope(_without_runs(requests[name]), name)))
-        sha.update(fingerprints[name].encode())
-    return sha.hexdigest()[:32]
-
-
-def _without_runs(request: Question) -> Question:
-    if isinstance(request, Bundle):
-        return Bundle(tuple(map(without_run, request.requests)))
-    return without_run(request)
+def _read(db: sqlite3.Connection) -> Iterator[tuple[str, str, Answer]]:
+    """Round, site and answer of each record up to the first that is damaged; it and those after it
+    are asked for again."""
+    rows = db.execute("SELECT * FROM records ORDER BY number").fetchall()
+    for number, key, site, sha, packed in rows:
+        if hashlib.sha256(packed).digest() != sha:
+            with db:
+                db.execute("DELETE FROM records WHERE number >= ?", (number,))
+            return
+        yield key, site, unpack(packed).content

@@ -1,14 +1,13 @@
-"""Sites agree on a schema: each sends the profile of its table, and gets the schema."""
+"""Sites agree on a schema from what they publish; every later question brings it along."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 
-from fedwad.errors import DataWarning, FedwadError, InputError
-from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
-from fedwad.federation.failures import Failure
+from fedwad._words import to_printable
+from fedwad.errors import DataWarning, InputError
 from fedwad.federation.federation import (
     Answer,
     Federation,
@@ -16,53 +15,64 @@ from fedwad.federation.federation import (
     NamedSites,
     Question,
     Traffic,
+    known_of,
 )
-from fedwad.federation.message import Request
-from fedwad.federation.replies import check_reply, payload_bytes
-from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description, schema_digest
-from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
-from fedwad.federation.requests.schema import (
-    AdoptSchemaReply,
-    AdoptSchemaRequest,
-    ProfileReply,
-    ProfileRequest,
+from fedwad.messages.codec import check_reply
+from fedwad.messages.columns import (
+    WANTED,
+    ColumnsReply,
+    ColumnsRequest,
+    DescribeRequest,
+    Description,
+    schema_digest,
 )
+from fedwad.messages.message import Bundle, Failure
+from fedwad.messages.private import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.privacy import DP, check_budget, check_draft, schema_from_sums
 from fedwad.tables import Schema, agree
-
-__all__ = [
-    "AgreedFederation",
-    "agreed_schema",
-    "ensure_schema",
-    "fill_clipping",
-    "private_schema",
-    "send_schema",
-    "warn_conflicts",
-    "with_schema",
-]
+from fedwad.tables.agreement import TOO_FEW_LEVELS
 
 
-def agreed_schema(federation: Federation, names: Sequence[str] | None = None) -> Schema:
-    """The schema that the named sites agree on, all of them by default; no site receives it yet.
+def agreed_schema(
+    federation: Federation,
+    names: Sequence[str] | None = None,
+    failed: dict[str, str] | None = None,
+    at_least: int = 2,
+    asked: Collection[str] | None = None,
+) -> Schema:
+    """The schema that the named sites agree on, all of them by default.
 
-    Its traffic includes that of handing it out, which needs no message of its own, because the
-    schema goes to each site together with its next request.
+    A site whose columns do not come, or cannot be used, is left out as long as `at_least` others
+    remain; `failed` gets the reason. The only site, or one of two, raises its failure.
+
+    If only some sites are `asked` a question, they decide which columns are compared: another one
+    takes part if it has all columns that these have in common, of the same kinds.
     """
-    schema = _agree(federation, names)
-    up, down, messages = schema.traffic
-    count = len(federation.names if names is None else names)
-    up += count * payload_bytes(AdoptSchemaReply(1))
-    down += count * payload_bytes(AdoptSchemaRequest(schema.to_toml()))
-    return replace(schema, traffic=(up, down, messages))
-
-
-def _agree(federation: Federation, names: Sequence[str] | None = None) -> Schema:
-    """The schema that the sites agree on; its traffic is that of the profiles alone."""
     names = federation.names if names is None else names
     metered = MeteredFederation(federation)
-    metered.traffic = Traffic()  # without that of a schema which the federation has already
-    replies = metered.ask({name: ProfileRequest() for name in names}, ProfileReply)
-    schema = agree({name: reply.profile for name, reply in replies.items()})
+    metered.traffic, metered.failed = Traffic(), {}  # without those of an earlier agreement
+    replies = metered.ask(
+        dict.fromkeys(names, ColumnsRequest()),
+        ColumnsReply,
+        allow_failures=failed is not None,
+        at_least=min(at_least, len(names)),
+        blame_sites=True,
+    )
+    majority = not metered.in_process  # sites in this process cannot lie
+    profiles = {name: reply.profile for name, reply in replies.items()}
+    if asked is not None:
+        kinds = {n: {(s.name, s.kind) for s in one.columns} for n, one in profiles.items()}
+        own = [kinds[name] for name in kinds if name in asked]
+        common = set.intersection(*own) if own else set()
+        profiles = {n: p for n, p in profiles.items() if n in asked or common <= kinds[n]}
+    schema = agree(profiles, majority)
+    few = [conflict for conflict in schema.conflicts if conflict.problem == TOO_FEW_LEVELS]
+    if failed is not None and few:  # the schema that the others would have without these sites
+        metered.failed |= {one.sites[0]: to_printable(one.sentence) for one in few}
+        staying = {name: own for name, own in profiles.items() if name not in metered.failed}
+        schema = agree(staying, majority)
+    if failed is not None:
+        failed |= metered.failed
     return replace(schema, traffic=astuple(metered.traffic))
 
 
@@ -95,121 +105,109 @@ def private_schema(
     return replace(schema, traffic=astuple(metered.traffic))
 
 
-def send_schema(federation: Federation, schema: Schema) -> None:
-    """Let all sites encode their tables by this schema from now on."""
-    request = AdoptSchemaRequest(schema.to_toml())
-    MeteredFederation(federation).ask(dict.fromkeys(federation.names, request), AdoptSchemaReply)
+def with_schema_text(question: Question, text: str) -> Question:
+    """The question with the text of this schema, for requests that are about encoded data and
+    bring none yet."""
+    takes = isinstance(question, Bundle) or type(question).needs_encoding
+    return replace(question, schema=text) if takes and text and not question.schema else question
 
 
-class AgreedFederation(NamedSites):
-    """A federation whose sites have agreed on a schema.
+class SchemaFederation(NamedSites):
+    """A federation whose questions bring a schema along.
 
-    The sites in `waiting` do not have it yet; each gets it with its first request.
+    The sites in `takers` hold tables, which are encoded by it. Others have the same encoding
+    already. `failed` maps sites that took no part in the agreement to the reason; these are not
+    asked.
     """
 
     schema: Schema
 
-    def __init__(self, federation: Federation, schema: Schema, waiting: Iterable[str]) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        schema: Schema,
+        takers: Iterable[str],
+        failed: Mapping[str, str] | None = None,
+    ) -> None:
+        vars(self).update(known_of(federation))
         self._federation, self.schema, self.features = federation, schema, schema.feature_names
-        self.in_process = bool(getattr(federation, "in_process", False))
-        self._adopt, self._waiting = AdoptSchemaRequest(schema.to_toml()), set(waiting)
+        self.failed = failed or {}
+        self._text, self.takers = schema.to_request(), frozenset(takers)
+        self.schema_bytes = len(self._text) if self.takers else 0
 
     @property
     def names(self) -> tuple[str, ...]:
         return self._federation.names
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        """Ask the sites. A waiting site gets the schema in one bundle with its request, or in a
-        round before if the request is a full bundle already."""
-        waiting = self._waiting & set(requests)
-        full = {name for name in waiting if len(_single_requests(requests[name])) >= MAX_BUNDLE}
-        failed = self._send_schema(full)
-        without_schema = full & self._waiting  # they refused it, or did not answer
-        sent = {name: request for name, request in requests.items() if name not in without_schema}
-        for name in self._waiting & set(sent):
-            sent[name] = Bundle((self._adopt, *_single_requests(sent[name])))
-        answers = self._federation.ask(sent) if sent else {}
-        for name in self._waiting & set(answers):
-            answers[name] = self._after_schema(name, sent[name], requests[name], answers[name])
-        return answers | failed
-
-    def _send_schema(self, names: Iterable[str]) -> dict[str, Answer]:
-        """Send the schema alone; return the answers of the sites that do not take it."""
-        requests = dict.fromkeys(sorted(names), self._adopt)
-        answers = self._federation.ask(requests) if requests else {}
-        takers = {name for name in requests if isinstance(answers.get(name), AdoptSchemaReply)}
-        self._waiting -= takers
-        return {name: answer for name, answer in answers.items() if name not in takers}
-
-    def _after_schema(
-        self, name: str, bundle: Question, request: Question, answer: Answer
-    ) -> Answer:
-        """The answer to `request`, which `bundle` sent after the schema."""
-        failure = check_reply(bundle, answer)
-        if failure is not None or not isinstance(answer, BundleReply):
-            return failure or answer
-        adopted, *rest = answer.replies
-        if isinstance(adopted, Failure):
-            return adopted
-        self._waiting.discard(name)
-        return BundleReply(tuple(rest)) if isinstance(request, Bundle) else rest[0]
+        """Ask the sites, each with the schema if it takes one."""
+        asked: dict[str, Question] = {}
+        left_out: dict[str, Answer] = {}
+        made: dict[int, Question] = {}  # a request to all sites stays one object
+        for name, request in requests.items():
+            if name in self.failed:
+                left_out[name] = Failure("policy", self.failed[name], "left-out")
+            elif name in self.takers:
+                asked[name] = made.setdefault(id(request), with_schema_text(request, self._text))
+            else:
+                asked[name] = request
+        return {**(self._federation.ask(asked) if asked else {}), **left_out}
 
 
-def _single_requests(request: Question) -> tuple[Request, ...]:
-    return request.requests if isinstance(request, Bundle) else (request,)
+def ensure_schema(
+    federation: Federation,
+    names: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    agreed: Schema | None = None,
+) -> Federation:
+    """A federation whose questions bring the schema that its tables need.
 
-
-def ensure_schema(federation: Federation, names: Sequence[str] | None = None) -> Federation:
-    """Let sites agree on a schema if one of the named sites holds a table without one, or if they
-    have different ones.
-
-    All sites of the federation that take an agreed schema take part, named or not, so that the next
-    run, with different sites, finds the schema that it needs. Returns a federation that knows the
-    schema and sends it to the sites, or the same federation if no site takes an agreed schema.
+    Without a given schema all sites that hold tables agree on one, named or not, so that one schema
+    serves every later question: a pair, then a matrix of all, then a newcomer. `agreed` is the
+    schema of an earlier agreement, which stands for a new one. Returns the same federation if none
+    of the named sites holds a table and no schema is given.
     """
     names = federation.names if names is None else tuple(names)
     descriptions = _ask_descriptions(federation, names)
-    if not _must_agree(descriptions):
-        return _with_taken_schema(federation, descriptions)
     takers = _schema_takers(descriptions)
+    if schema is not None:
+        for name, description in descriptions.items():
+            if description.schema not in (WANTED, schema_digest(schema)):
+                raise InputError(
+                    f"{to_printable(name)} encodes its data by another schema or holds numbers, so"
+                    " the given schema cannot be used; leave it out, or give the site's operator"
+                    " the file.",
+                    "different-schema",
+                )
+        return SchemaFederation(federation, schema, takers)
+    if not takers:
+        return federation
     for name in descriptions:
         if name not in takers:
             raise InputError(
                 f"{takers[0]} takes the schema that sites agree on, and {name} has its own or holds"
-                " numbers; give both the same schema file."
+                " numbers; give both the same schema file.",
+                "different-schema",
             )
-    others = [name for name in federation.names if name not in names]
-    takers += _schema_takers(_ask_descriptions(federation, others) if others else {})
-    return AgreedFederation(federation, agreed_schema(federation, takers), takers)
+    failed: dict[str, str] = {}
+    if agreed is None:
+        others = sorted(set(federation.names) - set(names))
+        more = _schema_takers(_ask_descriptions(federation, others) if others else {})
+        least = min(2, len(takers))
+        agreed = agreed_schema(federation, [*takers, *more], failed, least, takers)
+        failed = {name: failed[name] for name in names if name in failed}
+    return SchemaFederation(federation, agreed, takers, failed)
 
 
 def with_schema(federation: Federation, schema: Schema, name: str) -> Federation:
-    """A federation that sends this schema to one site, if its table takes an agreed schema."""
+    """A federation that sends this schema to one site, if its table takes one."""
     takes = _schema_takers(_ask_descriptions(federation, [name]))
-    return AgreedFederation(federation, schema, takes) if takes else federation
-
-
-def _with_taken_schema(federation: Federation, descriptions: dict[str, Description]) -> Federation:
-    """A federation that knows the schema which all these sites took in an earlier run.
-
-    All sites of the federation send their profiles again, which is no query if they are unchanged.
-    Returns the same federation if the described sites have encodings of their own, or if the
-    profiles lead to a different schema.
-    """
-    digests = {description.schema for description in descriptions.values()}
-    if len(digests) != 1 or "" in digests:
-        return federation
-    try:
-        schema = _agree(federation)
-    except FedwadError:
-        return federation
-    same = schema_digest(schema) in digests
-    return AgreedFederation(federation, schema, ()) if same else federation
+    return SchemaFederation(federation, schema, takes) if takes else federation
 
 
 def _schema_takers(descriptions: Mapping[str, Description]) -> list[str]:
-    """The sites whose table is, or will be, encoded by a schema that sites agree on."""
-    return [name for name, description in descriptions.items() if description.schema]
+    """The sites that hold a table, which the schema of a request encodes."""
+    return [name for name, description in descriptions.items() if description.schema == WANTED]
 
 
 def _ask_descriptions(federation: Federation, names: Sequence[str]) -> dict[str, Description]:
@@ -220,12 +218,6 @@ def _ask_descriptions(federation: Federation, names: Sequence[str]) -> dict[str,
         for name, answer in answers.items()
         if isinstance(answer, Description) and check_reply(DescribeRequest(), answer) is None
     }
-
-
-def _must_agree(descriptions: dict[str, Description]) -> bool:
-    """Whether a table waits for a schema, or sites have taken different ones."""
-    schemas = {description.schema for description in descriptions.values()} - {""}
-    return WANTED in schemas or len(schemas) > 1
 
 
 def warn_conflicts(schema: Schema, stacklevel: int = 3) -> None:
@@ -240,10 +232,11 @@ def fill_clipping(federation: Federation, guarantee: DP) -> DP:
     InputError if that schema comes from the data without noise, because the sites agreed on it: no
     private release that builds on it keeps a guarantee.
     """
-    schema: Schema | None = getattr(federation, "schema", None)
+    schema: Schema | None = known_of(federation)["schema"]
     if schema is not None and not schema.public:
         raise InputError(
             "The sites agreed on a schema from their data, which is not private; give a schema file"
-            " made from public knowledge (schema), or schema none for numbers of a known scale."
+            " made from public knowledge (schema), or schema none for numbers of a known scale.",
+            "not-public",
         )
     return guarantee.completed(schema)

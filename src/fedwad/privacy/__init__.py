@@ -1,21 +1,31 @@
 """Differential privacy: the mechanism, its privacy loss, the release of a site's data, and what a
 server computes from it."""
 
-from fedwad.privacy._accounting import check_budget, compose, delta_of, epsilon_of, mu_of
-from fedwad.privacy._chance import sampling_noise
-from fedwad.privacy._denoise import class_means, denoise
+from fedwad.privacy._denoise import class_means, denoise, without_privacy_noise
 from fedwad.privacy._feasibility import FeasibilityReport, plan
-from fedwad.privacy._noise import privacy_noise_effect
-from fedwad.privacy._release import Release, release
+from fedwad.privacy._mechanism import check_budget, compose, delta_of, epsilon_of, mu_of
+from fedwad.privacy._release import MOST_FEATURES, Release, release, split
 from fedwad.privacy._schema import check_draft, count_schema_sums, release_schema, schema_from_sums
-from fedwad.privacy._split import MOST_FEATURES, split
+from fedwad.privacy.columns import (
+    BinnedColumn,
+    ColumnsRelease,
+    PrivateDistances,
+    bin_columns,
+    noise_of,
+    private_distances,
+    release_columns,
+)
 from fedwad.privacy.dp import DP
 
 __all__ = [
     "DP",
     "MOST_FEATURES",
+    "BinnedColumn",
+    "ColumnsRelease",
     "FeasibilityReport",
+    "PrivateDistances",
     "Release",
+    "bin_columns",
     "check_budget",
     "check_draft",
     "class_means",
@@ -25,11 +35,13 @@ __all__ = [
     "denoise",
     "epsilon_of",
     "mu_of",
+    "noise_of",
     "plan",
-    "privacy_noise_effect",
+    "private_distances",
     "release",
+    "release_columns",
     "release_schema",
-    "sampling_noise",
     "schema_from_sums",
     "split",
+    "without_privacy_noise",
 ]

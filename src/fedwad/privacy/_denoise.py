@@ -1,21 +1,22 @@
-"""Denoised moments of a release: a summary for estimates, and the noise that is left in it."""
+"""Denoised moments of a release: a summary for estimates, and the noise that is left in it.
+
+Below, the effect of the noise of releases on distances between them, from simulated releases.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot import Floats, Summary
-from fedwad.privacy._psd import nearest_in_simplex, project_psd
-from fedwad.privacy._release import Release
-
-__all__ = ["DenoisedMoments", "class_means", "denoise"]
-
-_MIN_MASS = 1e-3  # of a cell, relative to the mean mass of a cell; smaller cells are left out
-_MIN_CLASS_MASS = 4.0  # of a class, in standard deviations of noise; smaller ones are left out
+from fedwad.privacy._release import Release, nearest_in_simplex, project_psd
+from fedwad.statistics import Summary
+from fedwad.statistics.populations import bures_square, root_of
+from fedwad.statistics.synthetic import content_seed
+from fedwad.transport import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +62,6 @@ class DenoisedMoments:
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and covariance in the original features."""
         return self.centre + self.axes @ self.mean, self.axes @ self.covariance @ self.axes.T
-
-    @property
-    def feature_noise(self) -> tuple[Floats, Floats]:
-        """Noise variances of the mean and of the variance of each feature."""
-        squares = self.axes**2
-        of_mean = squares @ self.mean_noise**2
-        # Symmetric entries of a second moment have the same noise, so they count twice.
-        second = self.second_noise**2
-        diagonal = squares**2 @ np.diag(second)
-        of_second = 2 * np.einsum("ki,ij,kj->k", squares, second, squares) - diagonal
-        offset = self.axes @ self.mean
-        return of_mean, of_second + 4 * offset**2 * of_mean
 
     def simulate_release(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Mean and covariance of another release of the same site, with new noise added to these.
@@ -144,9 +133,9 @@ def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
     The result is their indices among the public names, their shares (sum one) and their means in
     the original features.
     """
-    # Masses are compared with the noise as they are. They need not sum to one, since samples of
-    # classes without a public name have no cell.
-    is_present = release.masses > _MIN_CLASS_MASS * release.noise[2]
+    # Masses are compared with four standard deviations of the noise as they are. They need not sum
+    # to one, since samples of classes without a public name have no cell.
+    is_present = release.masses > 4.0 * release.noise[2]
     above_noise, masses, means = _denoised_cells(release, np.where(is_present, release.masses, 0.0))
     present = np.flatnonzero(above_noise)
     if not len(present):
@@ -190,13 +179,14 @@ def _cells(
 
 
 def _denoised_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """Which cells of these masses exceed the noise, their masses (sum one) and whitened means.
+    """Which cells of these masses exceed the noise and a thousandth of the mean mass of a cell,
+    their masses (sum one) and whitened means.
 
     The noisy mean of a cell is shrunk towards the centre of the cell. The fraction that remains of
     their difference is signal variance / (signal variance + noise variance), over all cells.
     """
     noise, d = float(release.noise[2]), release.centres.shape[1]
-    above_noise = masses > max(_MIN_MASS / len(masses), 2 * noise)
+    above_noise = masses > max(1e-3 / len(masses), 2 * noise)
     if not above_noise.any():
         return above_noise, np.zeros(0), np.zeros((0, d))
     total = masses[above_noise].sum()
@@ -207,3 +197,48 @@ def _denoised_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_]
     offsets = offsets * signal_variance / (signal_variance + noise_variance)
     means = release.whitened_clip_norm * (centres + offsets / masses[:, None])
     return above_noise, masses, means
+
+
+def without_privacy_noise(
+    value: float,
+    denoised: Sequence[DenoisedMoments],
+    seed: int = 0,
+    draws: int = 200,
+    most_bias: float = 0.9,
+    summary_error: float = 0.16,
+) -> tuple[float, float, float]:
+    """A distance between two samples without the bias of noise for privacy, and the ends of a
+    likely range of the true one.
+
+    Between normal populations W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_* is computed
+    from the denoised moments, and from those of simulated releases, `draws` for each site: by how
+    much they exceed it on average is their bias.
+
+    A squared distance between samples is partly a distance between populations and partly sampling
+    noise, which hides the noise of releases. The bias is subtracted in proportion to the first
+    part, and never more than `most_bias` of the squared distance. The range extends to both sides
+    by two standard deviations of the noise, half of what was subtracted, and `summary_error` for
+    the typical error of an estimate from moments (8% of a distance). Nothing certifies it.
+    """
+    between = _squared_distance(*(one.moments for one in denoised))
+    rngs = [np.random.default_rng([seed, content_seed(one.summary)]) for one in denoised]
+    simulated = [
+        _squared_distance(
+            *(one.simulate_release(rng) for one, rng in zip(denoised, rngs, strict=True))
+        )
+        for _ in range(draws)
+    ]
+    square = value**2
+    fraction = min(between / square, 1.0) if square > 0 else 1.0
+    bias = min(fraction * max(float(np.mean(simulated)) - between, 0.0), most_bias * square)
+    corrected = square - bias
+    width = 1.96 * float(np.std(simulated)) + bias / 2 + summary_error * corrected
+    low, high = math.sqrt(max(corrected - width, 0.0)), math.sqrt(corrected + width)
+    return math.sqrt(corrected), low, high
+
+
+def _squared_distance(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> float:
+    """W2^2 between normal distributions with these means and covariances."""
+    (mean, covariance), (other_mean, other) = first, second
+    means = float(((mean - other_mean) ** 2).sum())
+    return means + bures_square(root_of(covariance), root_of(other))

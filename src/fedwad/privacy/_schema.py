@@ -19,28 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot import Floats
 from fedwad.privacy._mechanism import SUM_UNIT, RandomBytes, add_noise
 from fedwad.tables import Conflict, Schema, SchemaColumn
-
-__all__ = [
-    "check_draft",
-    "count_schema_sums",
-    "release_schema",
-    "schema_from_sums",
-    "schema_sensitivity",
-    "schema_sums",
-]
-
-#: Largest squared change of the sums of a number when one row is replaced. From a value u to a
-#: value v it is |(u, 2 u^2 - 1) - (v, 2 v^2 - 1)|^2, which is largest at u = 1 and v = 1 - _A,
-#: where 8 _A^2 - 24 _A + 17 = 0. From a value to a missing one it is smaller, at most 3.
-_A = (6.0 - math.sqrt(2.0)) / 4.0
-_NUMBER_CHANGE2 = _A**2 * (1.0 + 4.0 * (2.0 - _A) ** 2)
-#: The same for other columns: at most, one sum falls by 1 and another rises by 1.
-_LEVEL_CHANGE2 = 2.0
-#: Noise hides a quantity that is not larger than so many standard deviations of its noise.
-_MIN_DEVIATIONS = 2.0
+from fedwad.transport import Floats
 
 
 def check_draft(draft: Schema) -> None:
@@ -48,17 +29,19 @@ def check_draft(draft: Schema) -> None:
     if not draft.public:
         raise InputError(
             "The draft of a private schema was agreed on from the sites' data, which is not"
-            " private; write its ranges and levels from public knowledge into a schema file."
+            " private; write its ranges and levels from public knowledge into a schema file.",
+            "not-public",
         )
     for column in draft.compared_columns:
         if column.kind in ("number", "date") and not column.range:
             raise InputError(
                 f"Column '{column.name}' of the draft has no range, which cannot be found"
                 " privately; add the smallest and the largest possible value, as in range ="
-                " [0, 120]."
+                " [0, 120].",
+                "bad-schema",
             )
     if not draft.compared_columns:
-        raise InputError("The draft compares no column; give at least one a kind.")
+        raise InputError("The draft compares no column; give at least one a kind.", "no-columns")
 
 
 def release_schema(
@@ -78,10 +61,16 @@ def count_schema_sums(draft: Schema) -> int:
 
 
 def schema_sensitivity(draft: Schema) -> float:
-    """How much the sums change at most, in Euclidean norm, when one row is replaced."""
+    """How much the sums change at most, in Euclidean norm, when one row is replaced.
+
+    For a number that goes from u to v the square is |(u, 2 u^2 - 1) - (v, 2 v^2 - 1)|^2, which is
+    largest at u = 1 and v = 1 - a, where 8 a^2 - 24 a + 17 = 0. From a value to a missing one it is
+    smaller, at most 3. For other columns one sum falls by 1 and another rises by 1.
+    """
+    a = (6.0 - math.sqrt(2.0)) / 4.0
     numbers = sum(column.kind in ("number", "date") for column in draft.compared_columns)
     others = len(draft.compared_columns) - numbers
-    return math.sqrt(numbers * _NUMBER_CHANGE2 + others * _LEVEL_CHANGE2)
+    return math.sqrt(numbers * a**2 * (1.0 + 4.0 * (2.0 - a) ** 2) + others * 2.0)
 
 
 def schema_sums(points: Floats, draft: Schema) -> NDArray[np.int64]:
@@ -131,7 +120,12 @@ def schema_from_sums(
         estimated = _estimate_column(column, own_sums, rows, noise) if size else column
         columns.append(estimated or column)
         if estimated is None:
-            conflicts.append(_noise_conflict(column))
+            fields = "weight" if column.kind == "category" else "centre and scale"
+            sentence = (
+                f"The noise hides how much column '{column.name}' varies, so it keeps the draft's"
+                f" {fields}; a larger epsilon, fewer columns or a narrower range help."
+            )
+            conflicts.append(Conflict(column.name, (), "noise", sentence))
     return replace(draft, columns=tuple(columns), public=True, conflicts=tuple(conflicts))
 
 
@@ -141,20 +135,21 @@ def _count_sums(column: SchemaColumn) -> int:
 
 
 def _estimate_column(
-    column: SchemaColumn, sums: Floats, rows: int, noise: float
+    column: SchemaColumn, sums: Floats, rows: int, noise: float, deviations: float = 2.0
 ) -> SchemaColumn | None:
-    """The column with centre and scale, or weight, from its sums; None if noise hides them."""
+    """The column with centre and scale, or weight, from its sums; None if noise hides them, which
+    are then at most so many standard deviations of their noise."""
     if column.kind == "category":
         # The probability q that two rows have the same level is the sum of the squared frequencies
         # of levels. On average, each noisy square is too large by the variance of the noise.
         q = (float(sums @ sums) - len(sums) * noise**2) / rows**2
         q = min(max(q, 1.0 / len(sums)), 1.0)
         # The noise of q has the standard deviation 2 sqrt(q) noise / rows.
-        is_visible = 1.0 - q > _MIN_DEVIATIONS * 2.0 * math.sqrt(q) * noise / rows
+        is_visible = 1.0 - q > deviations * 2.0 * math.sqrt(q) * noise / rows
         return replace(column, weight=2.0 / (1.0 - q)) if is_visible else None
     missing = float(sums[-1]) if column.missing == "indicator" else 0.0
     present = min(float(rows), rows - missing)
-    if present < max(1.0, _MIN_DEVIATIONS * noise):
+    if present < max(1.0, deviations * noise):
         return None
     mean = float(sums[0]) / present
     # The noise of `variance` has the standard deviation slope * noise / present.
@@ -165,16 +160,6 @@ def _estimate_column(
         variance = (float(sums[1]) / present + 1.0) / 2.0 - mean**2
         slope = math.hypot(0.5, 2.0 * mean)
         centre, unit = (low + high) / 2.0 + mean * (high - low) / 2.0, (high - low) / 2.0
-    if variance <= _MIN_DEVIATIONS * slope * noise / present or variance <= 0.0:
+    if variance <= deviations * slope * noise / present or variance <= 0.0:
         return None
     return replace(column, centre=centre, scale=unit * math.sqrt(variance))
-
-
-def _noise_conflict(column: SchemaColumn) -> Conflict:
-    """The conflict that says that noise hides how much a column varies."""
-    fields = "weight" if column.kind == "category" else "centre and scale"
-    sentence = (
-        f"The noise hides how much column '{column.name}' varies, so it keeps the draft's {fields};"
-        " a larger epsilon, fewer columns or a narrower range help."
-    )
-    return Conflict(column.name, (), "noise", sentence)

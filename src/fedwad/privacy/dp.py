@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from fedwad.errors import InputError
-from fedwad.ot import Floats
-from fedwad.privacy._accounting import check_budget, is_number, mu_of
+from fedwad.privacy._mechanism import check_budget, is_number, mu_of
 from fedwad.tables import Schema
+from fedwad.transport import Floats
 
-__all__ = ["DP", "MOST_CELLS"]
-
-MOST_CELLS = 1000
+MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,17 +25,16 @@ class DP:
     ----------
     epsilon : the guarantee of this release
     clip_norm : samples farther than this from the centre are moved to this distance. It is public:
-        choose it from what the features can be, never from the data. A value twice too large costs
-        little accuracy with many samples and much with few. For tables with a public schema it may
-        be left out: the schema has one, twice the typical distance of a row (`Schema.clip_norm`).
+        choose it from what the features can be, never from the data. Distances of plain features
+        have histograms over this range. For tables with a public schema it may be left out:
+        histograms follow from the schema, and a classifier takes twice the typical distance of a
+        row (`Schema.clip_norm`).
     delta : the guarantee's delta, well below one over the number of samples
     centre : public point around which samples are clipped: one number for all features, or one for
         each; when left out, that of the schema (`Schema.centre`), or 0
-    cells : number of cells released besides the moments: "auto" (chosen from the numbers of samples
-        and features and the guarantee), an integer (0 for moments alone), or public centres (S, d)
-    labels : public names of classes, for labelled data. The classes then are the cells, and the
-        release can train a classifier. It contains noisy means and shares of these classes; samples
-        of other classes count in the moments alone.
+    labels : public names of classes, for labelled data. The release then contains noisy means and
+        shares of these classes and can train a classifier; samples of other classes count in the
+        moments alone.
 
     Examples
     --------
@@ -57,7 +54,6 @@ class DP:
     clip_norm: float | None = None
     delta: float = 1e-5
     centre: Any = None
-    cells: Any = "auto"
     labels: Any = None
 
     def __post_init__(self) -> None:
@@ -66,37 +62,20 @@ class DP:
         if norm is not None and (not is_number(norm) or not 1e-100 < norm < 1e100):
             raise InputError(
                 f"clip_norm is {self.clip_norm!r}; give the largest distance of a sample from the"
-                " centre, from public knowledge about the features."
+                " centre, from public knowledge about the features.",
+                "bad-option",
             )
         if self.centre_point.ndim != 1:
-            raise InputError("centre must be one number, or one number for each feature.")
-        self._check_labels()
-        self._check_cells()
-
-    def _check_labels(self) -> None:
+            raise InputError(
+                "centre must be one number, or one number for each feature.", "bad-option"
+            )
         if self.labels is None:
             return
         is_list = np.iterable(self.labels) and not isinstance(self.labels, str)
-        if not is_list or not 1 <= len(self.class_names) <= MOST_CELLS:
+        if not is_list or not 1 <= len(self.class_names) <= MOST_CLASSES:
             raise InputError(
-                f"labels must be a list of one to {MOST_CELLS} public names of classes."
-            )
-        if not (isinstance(self.cells, str) and self.cells == "auto"):
-            raise InputError(
-                "labels and cells were both given; with labels the classes are the cells, so leave"
-                " cells out."
-            )
-
-    def _check_cells(self) -> None:
-        cells = self.cells
-        if isinstance(cells, str | int | np.integer) and not isinstance(cells, bool):
-            if cells != "auto" and (isinstance(cells, str) or not 0 <= cells <= MOST_CELLS):
-                raise InputError(
-                    f"cells is {cells!r}; give 'auto', 0 to {MOST_CELLS}, or centres (S, d)."
-                )
-        elif _array(cells, "cells").ndim != 2 or not 1 <= len(cells) <= MOST_CELLS:
-            raise InputError(
-                f"cells are centres of a wrong shape; give an array (S, d) of up to {MOST_CELLS}."
+                f"labels must be a list of one to {MOST_CLASSES} public names of classes.",
+                "bad-option",
             )
 
     def __repr__(self) -> str:
@@ -115,7 +94,8 @@ class DP:
         if norm is None:
             raise InputError(
                 "epsilon came without clip_norm, the largest distance of a sample from the centre;"
-                " give it from public knowledge, or give a schema file, which has one."
+                " give it from public knowledge, or give a schema file, which has one.",
+                "missing-option",
             )
         return replace(self, clip_norm=norm, centre=0.0 if centre is None else centre)
 
@@ -127,14 +107,17 @@ class DP:
     @property
     def centre_point(self) -> Floats:
         """The centre as an array, of one number if it is the same for all features."""
-        return np.atleast_1d(_array(0.0 if self.centre is None else self.centre, "centre"))
-
-    @property
-    def own_centres(self) -> Floats | None:
-        """The public centres of cells, if any were given."""
-        return (
-            None if isinstance(self.cells, str | int | np.integer) else _array(self.cells, "cells")
-        )
+        try:
+            array = np.array(0.0 if self.centre is None else self.centre, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                "centre contains something that is not a number; give numbers only.", "bad-option"
+            ) from None
+        if not np.isfinite(array).all() or array.size == 0 or np.abs(array).max() > 1e100:
+            raise InputError(
+                "centre must be finite numbers, one or more, of up to 1e100.", "bad-option"
+            )
+        return np.atleast_1d(array)
 
     @property
     def class_names(self) -> tuple[Any, ...]:
@@ -142,25 +125,13 @@ class DP:
         names = () if self.labels is None else self.labels
         return tuple(name.item() if isinstance(name, np.generic) else name for name in names)
 
-    @property
-    def cell_count(self) -> int:
-        """The number of cells; -1 means "auto"."""
-        if self.labels is not None:
-            return len(self.class_names)
-        if isinstance(self.cells, str):
-            return -1
-        return int(self.cells) if isinstance(self.cells, int | np.integer) else len(self.cells)
-
     def to_dict(self) -> dict[str, Any]:
         """Numbers and strings from which `DP.of` builds an equal DP."""
-        own = self.own_centres
-        count = self.cells if isinstance(self.cells, str) else self.cell_count
         return {
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
             "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
             "centre": None if self.centre is None else self.centre_point.tolist(),
-            "cells": own.tolist() if own is not None else count,
             **({} if self.labels is None else {"labels": list(self.class_names)}),
         }
 
@@ -172,18 +143,7 @@ class DP:
         names = {field.name for field in fields(cls)}
         if not isinstance(given, Mapping) or not {"epsilon"} <= set(given) <= names:
             raise InputError(
-                f"privacy is a {type(given).__name__}; give fedwad.DP(epsilon=..., clip_norm=...)."
+                f"privacy is a {type(given).__name__}; give fedwad.DP(epsilon=..., clip_norm=...).",
+                "bad-option",
             )
         return cls(**given)
-
-
-def _array(values: Any, name: str) -> Floats:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{name} contains something that is not a number; give numbers only."
-        ) from None
-    if not np.isfinite(array).all() or array.size == 0 or np.abs(array).max() > 1e100:
-        raise InputError(f"{name} must be finite numbers, one or more, of up to 1e100.")
-    return array

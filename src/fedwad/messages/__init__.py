@@ -1,0 +1,1 @@
+"""Requests, replies and failures, and the codec that makes bytes of them."""

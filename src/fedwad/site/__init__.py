@@ -1,0 +1,1 @@
+"""The data holder: data, policy, store, and what a site takes from outside."""
