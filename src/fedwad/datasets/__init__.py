@@ -1,4 +1,4 @@
-"""Public datasets, partitions of labelled data among clients, and random codes of samples.
+"""Public datasets, and partitions of labelled data among clients.
 
 >>> from fedwad.datasets import load, partition
 >>> X, y = load("digits")
@@ -7,8 +7,7 @@ Partition(10 clients, 60 samples each, 600 of 1797 samples, 5 groups)
 """
 
 from fedwad.datasets import partition
-from fedwad.datasets._code import random_code
-from fedwad.datasets._load import NAMES, load
-from fedwad.datasets._partition import Partition
+from fedwad.datasets.loading import HEART_LABEL, HEART_SITES, NAMES, load
+from fedwad.datasets.partition import Partition
 
-__all__ = ["NAMES", "Partition", "load", "partition", "random_code"]
+__all__ = ["HEART_LABEL", "HEART_SITES", "NAMES", "Partition", "load", "partition"]

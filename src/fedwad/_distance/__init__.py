@@ -1,1 +1,0 @@
-"""The algorithms behind `fedwad.distance`: FedWaD's rounds, and estimates from summaries."""

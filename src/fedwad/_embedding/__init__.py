@@ -1,1 +1,0 @@
-"""One point for each of many sites: linearised transport."""

@@ -1,1 +1,0 @@
-"""Why sites differ: the part of each column in a distance."""
