@@ -12,16 +12,16 @@ warnings.simplefilter("ignore", fedwad.DataWarning)
 files = fedwad.datasets.load("heart")
 new = files.pop("va")
 
-# 1. Three hospitals were compared once, with a test. What they sent may be kept.
+# 1. Three hospitals were compared once. What they sent may be kept.
 fed = fedwad.local(files, label_column="num", missing={"chol": ["0"]})
-fedwad.matrix(fed, test=True).save("matrix.json")
+fedwad.matrix(fed).save("matrix.json")
 
 # 2. The fourth one comes later. The matrix has the schema, and the others are not asked again.
 m = fedwad.MatrixResult.load("matrix.json")
 columns = {"label_column": "num", "missing": {"chol": ["0"]}}
 va = fedwad.local({"va": new}, schema=m.evidence.schema, **columns)["va"]
 joined = m.add(va)
-print(f"asked for {joined.traffic.messages} messages, all of them by va")
+print(f"messages asked for: {joined.traffic.messages}, all of va")
 
 # 3. Where does it belong, and what does it differ by?
 placed = joined.placement("va")

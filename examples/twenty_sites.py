@@ -7,7 +7,7 @@ import fedwad
 from fedwad.datasets import load, partition
 from fedwad.report import write_report
 
-# Twenty sites in five groups; use load("mnist") if FEDWAD_DATA names a folder that has it.
+# Twenty sites in five groups.
 X, y = load("digits")
 sites = partition.class_pairs(X, y, clients=20, samples=80, seed=0, balanced=True)
 

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import fedwad
-from fedwad.report import drift_history, write_drift
+from fedwad.report import write_report
 
 warnings.simplefilter("ignore", fedwad.DataWarning)
 with fedwad.datasets.load("heart")["cleveland"].open(newline="") as file:
@@ -44,11 +44,9 @@ for month in ("may", "june", "july"):
     print(found.sentence)
     alarm = alarm or found.drift
 
-# 3. What has changed, and a picture and a page of all comparisons.
+# 3. What has changed, and a page of all comparisons.
 print(found.explain())
-lines = reference.history("log.jsonl")
-drift_history(lines, "drift.svg")
-write_drift(found, lines, "drift.html")
+write_report(found, "drift.html", entries=reference.history("log.jsonl"))
 
 # 4. `fedwad watch` would exit with 3 here; a job that must go on decides itself.
 print("exit code", 3 if alarm else 0)

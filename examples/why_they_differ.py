@@ -14,10 +14,9 @@ m = fedwad.matrix(fed)
 why = m.explain("cleveland", "switzerland")
 print(why)
 for k in why.order[:4]:
-    print(f"{why.names[k]:8} {why.excess[k]:.2f} +- {why.excess_std[k]:.2f}")
+    print(f"{why.names[k]:8} {why.share[k]:4.0%}  p = {why.pvalue[k]:.4f}  SMD {why.smd[k]:.2f}")
 
 for other, found in m.explain("switzerland").items():
     print(f"switzerland and {other}: {found.causes[0]} first")
 
-for found in m.explain_clusters(m.cluster(2)).values():
-    print(found)
+print(m.explain_clusters(m.cluster(2))[0])  # what separates the first of two clusters

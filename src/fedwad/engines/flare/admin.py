@@ -9,8 +9,9 @@ analyst's startup kit; "user" and "address" (of the server) are those in the kit
 to run, as the text that `Job.to_json` returns, and "settings" are further arguments of the
 `JobController`. An order without a job asks for the list of connected sites.
 
-The process writes its reports as lines of JSON to standard output: {"line": ...} for progress, and
-at the end {"outcome": ...}, {"sites": ...} or {"failed": ...}. It aborts the job when standard
+The process writes its reports as lines of JSON to standard output: {"line": ...} for progress, the
+first with the "sites" of the job, and at the end {"outcome": ...}, {"sites": ...} or {"failed":
+...}. It aborts the job when standard
 input closes, which also happens if the calling process dies.
 """
 
@@ -27,14 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fedwad.engines.flare._job_folder import write_job_folder
-from fedwad.engines.flare._protocol import COLLECT, OUTCOME_FILE
+from fedwad.engines.flare._job_folder import COLLECT, write_job_folder
 from fedwad.engines.job import Job
 
-__all__ = ["main"]
-
-_LOGIN_TIMEOUT = 15.0  # seconds
-_POLL = 0.3  # seconds between two requests for progress
 _MAX_SILENCE = 20.0  # seconds without contact to the server after which the run is given up
 
 
@@ -63,7 +59,10 @@ class AdminSession:
         if self._job is None:
             return {"sites": connected}
         try:
-            self._submit(self._job, _select_sites(self._job.clients, connected))
+            names = _select_sites(self._job.clients, connected)
+            if self._job.needs_agreement:
+                names += [name for name in connected if name not in names]
+            self._submit(self._job, names)
             return {"outcome": self._follow()}
         except BaseException:
             self._abort()
@@ -74,9 +73,7 @@ class AdminSession:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
-            return new_secure_session(
-                self._user, self._kit, timeout=_LOGIN_TIMEOUT, auto_login_max_tries=1
-            )
+            return new_secure_session(self._user, self._kit, timeout=15.0, auto_login_max_tries=1)
         except (api_spec.AuthenticationError, api_spec.AuthorizationError):
             raise _FailedError(
                 f"The FLARE server at {self._address} does not admit '{self._user}';"
@@ -102,15 +99,36 @@ class AdminSession:
                 raise _FailedError(
                     f"The FLARE server does not accept the job ({error}); ask its operator."
                 ) from None
-        self._report({"line": f"job {self._job_id} submitted for {', '.join(names)}"})
+        line = f"job {self._job_id} submitted for {', '.join(names)}"
+        self._report({"line": line, "sites": names})
 
     def _follow(self) -> dict[str, Any]:
         """Request the progress of the job until there is an outcome, and return the outcome."""
+        from nvflare.fuel.flare_api import api_spec
+
         seen, last_contact = 0, time.monotonic()
-        while not self.stopped.wait(_POLL):
+        while not self.stopped.wait(0.3):
             try:
-                state = self._request({"seen": seen})
-            except ConnectionError:
+                state = self._state(seen)
+            except (api_spec.NoReply, api_spec.InternalError):  # the job's process starts
+                state = {}
+            except api_spec.AuthorizationError:
+                raise _FailedError(
+                    f"The FLARE server does not let '{self._user}' follow the job; ask its operator"
+                    ' to add "app_command": "n:submitter" to the role of this user in'
+                    " local/authorization.json."
+                ) from None
+            except (
+                api_spec.SessionClosed,
+                api_spec.SessionExpired,
+                api_spec.AuthenticationError,
+                api_spec.JobNotFound,
+            ):
+                raise _FailedError(
+                    "The FLARE server closed the session or no longer knows the job, perhaps after"
+                    " a restart; start the job again."
+                ) from None
+            except (api_spec.NoConnection, RuntimeError, OSError):
                 if time.monotonic() - last_contact < _MAX_SILENCE:
                     continue
                 raise _FailedError(
@@ -123,75 +141,32 @@ class AdminSession:
             seen += len(state.get("lines", ()))
             outcome: dict[str, Any] | None = state.get("outcome")
             if outcome is not None:
-                self._confirm_collected(state)
+                with suppress(Exception):  # now the job can end
+                    self._session.do_app_command(self._job_id, COLLECT, {"collected": True})
+                if state.get("lost"):  # FLARE would wait for that site for minutes
+                    self._abort()
                 return outcome
         raise _FailedError("The run was stopped.")
 
-    def _request(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Send a request to the `JobController` and return its answer, with progress and outcome.
+    def _state(self, seen: int) -> dict[str, Any]:
+        """Progress and outcome from the `JobController`; empty while the process of the job starts.
 
-        The answer is empty while the process of the job starts. Raises ConnectionError if the
-        server cannot be reached.
+        `seen` is the number of lines of progress that are known. What FLARE raises passes through.
         """
         from nvflare.fuel.flare_api import api_spec
 
-        try:
-            try:
-                return dict(self._session.do_app_command(self._job_id, COLLECT, content))
-            except api_spec.JobNotRunning:
-                return self._state_without_process()
-        except (api_spec.NoReply, api_spec.InternalError):  # the job's process starts
-            return {}
-        except api_spec.AuthorizationError:
-            raise _FailedError(
-                f"The FLARE server does not let '{self._user}' follow the job; ask its operator to"
-                ' add "app_command": "n:submitter" to the role of this user in'
-                " local/authorization.json."
-            ) from None
-        except (
-            api_spec.SessionClosed,
-            api_spec.SessionExpired,
-            api_spec.AuthenticationError,
-            api_spec.JobNotFound,
-        ):
-            raise _FailedError(
-                "The FLARE server closed the session or no longer knows the job, perhaps after a"
-                " restart; start the job again."
-            ) from None
-        except (api_spec.NoConnection, RuntimeError, OSError):
-            raise ConnectionError from None
-
-    def _state_without_process(self) -> dict[str, Any]:
-        """The outcome of a job that has no process at the server, from the files of the job.
-
-        Empty if the job has not started.
-        """
+        with suppress(api_spec.JobNotRunning):  # not yet, or no longer
+            return dict(self._session.do_app_command(self._job_id, COLLECT, {"seen": seen}))
         meta = self._session.get_job_meta(self._job_id)
-        status = str(meta.get("status"))
+        status, details = str(meta.get("status")), map(str, meta.get("job_deploy_detail") or ())
         if not status.startswith("FINISHED"):
             return {}
-        with tempfile.TemporaryDirectory(prefix="fedwad-flare-") as folder, suppress(Exception):
-            result = Path(self._session.download_job_result(self._job_id, folder))
-            return {
-                "outcome": json.loads(next(result.rglob(OUTCOME_FILE)).read_text(encoding="utf-8"))
-            }
-        details = map(str, meta.get("job_deploy_detail") or ())
         refusals = "; ".join(detail for detail in details if not detail.endswith(": OK"))
         reasons = f" ({refusals})" if refusals else ""
         raise _FailedError(
             f"FLARE ended the job with {status}{reasons};"
             " see the logs of the server and of the sites."
         )
-
-    def _confirm_collected(self, state: dict[str, Any]) -> None:
-        """Tell the server that the outcome was collected, so that the job can end.
-
-        If the job lost a site it is aborted, because FLARE would wait for that site for minutes.
-        """
-        with suppress(Exception):
-            self._session.do_app_command(self._job_id, COLLECT, {"collected": True})
-        if state.get("lost"):
-            self._abort()
 
     def _abort(self) -> None:
         if self._job_id:

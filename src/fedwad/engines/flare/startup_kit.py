@@ -1,33 +1,38 @@
-"""Prepare a startup kit of FLARE.
+"""Startup kits of FLARE: prepare one, and read what a site decided in its own.
 
 At a site the command is `fedwad node flare KIT --data FILE --policy FILE`, and at the server
 `python -m fedwad.engines.flare.startup_kit server KIT`.
 
 Provisioning makes a kit for each participant. The participant's own decisions are in the `local`
 folder of its kit, which no other participant sees. FLARE reads `resources.json` and
-`authorization.json` there, or the `.default` files if they are missing.
+`authorization.json` there, or the `.default` files if they are missing. fedwad reads `fedwad.toml`,
+which names the data, the policy and the ledger that a node opens; no job can name others.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedwad._files import to_toml, write_atomically
-from fedwad.engines._site_files import absolute_path, parse_columns
-from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, SITE_FILE
+from fedwad.engines.flare._job_folder import CONTROLLER, EXECUTOR
+from fedwad.engines.site_file import absolute_path, parse_columns
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation import open_client
+from fedwad.tables import has_password, is_database, redact
 
-__all__ = ["main", "prepare_server", "prepare_site"]
+#: A site's own file in its `local` folder, and the environment variable that names another file.
+SITE_FILE, SITE_VARIABLE = "fedwad.toml", "FEDWAD_SITE"
 
-# Seconds without a heartbeat after which a site counts as gone. FLARE's default is 600, and a job
-# would wait that long for the site.
-_HEARTBEAT_TIMEOUT = 60
+#: The class that a node's main process starts to answer /healthz and /metrics.
+_MONITOR = "fedwad.engines.flare.monitor.NodeMonitor"
+#: The class that formats the lines of a node's log.json.
+_FORMATTER = "fedwad.engines._operation.Formatter"
 
 #: What users may do at a site, by their role in the project. Everything else is refused: jobs with
 #: code of their own ("byoc"), and shell commands that read files of the site. Only an administrator
@@ -48,27 +53,41 @@ def prepare_site(
     data: str | Path,
     policy: str | Path,
     ledger: str | Path | None = None,
+    metrics: int | None = None,
     **columns: Any,
 ) -> None:
     """Write a site's decisions into its kit.
 
-    `columns` are the keywords `label_column`, `drop`, `missing` and `schema` of `open_client`.
+    `columns` are the keywords of `open_client` that say what the columns are.
 
     - `fedwad.toml`: its data, policy and ledger, and what the columns of a table are;
     - `resources.json`: jobs start no class but fedwad's executor, and no log leaves the site (by
       default FLARE sends the error log);
-    - `authorization.json`: jobs contain no code, and nobody reads the site's files.
+    - `authorization.json`: jobs contain no code, and nobody reads the site's files;
+    - `log_config.json`: the lines of `log.json` have the run, kind and outcome of each request;
+    - `fedwad__p_resources.json`, with a port for `metrics`: the main process of the node answers
+      /healthz and /metrics.
 
     Data, policy and ledger are opened first, as the node will open them. Otherwise an analyst would
     be the first to notice a wrong path, and would not see the reason.
     """
     local = _local_folder(kit, "fed_client.json")
+    if is_database(data) and has_password(str(data)):
+        raise InputError(
+            f"The address of {redact(str(data))} has a password, which would be written into the"
+            " kit; leave it out, and put it into ~/.pgpass or PGPASSWORD.",
+            "password-in-address",
+        )
     options = parse_columns(columns).to_options()
-    name, client = _site_name(local.parent), open_client(data, policy, ledger, **options)
-    if name not in ("", client.policy.name):
+    client = open_client(data, policy, ledger, **options)
+    startup = json.loads((local.parent / "startup" / "fed_client.json").read_text(encoding="utf-8"))
+    # The name in the site's certificate, which its kit repeats.
+    name = str(startup.get("client", {}).get("fqsn", client.policy.name)).rsplit(".", 1)[-1]
+    if name != client.policy.name:
         raise InputError(
             f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}';"
-            " use the same name in both."
+            " use the same name in both.",
+            "bad-name",
         )
     settings = {"data": absolute_path(data), "policy": absolute_path(policy), **options}
     settings |= {} if ledger is None else {"ledger": absolute_path(ledger)}
@@ -78,22 +97,30 @@ def prepare_site(
         "class_allow_list": [EXECUTOR],
         "allow_log_streaming": False,
     }
+    log = _read_default(local, "log_config.json")
+    formatter = {"()": _FORMATTER, "log_format": "json", "site": name}
+    log.setdefault("formatters", {})["jsonFormatter"] = formatter
+    monitor = {"id": "fedwad", "path": _MONITOR, "args": {"port": metrics}}
+    content = {"format_version": 2, "components": [] if metrics is None else [monitor]}
+    write_atomically(local / "log_config.json", json.dumps(log, indent=2))
+    write_atomically(local / "fedwad__p_resources.json", json.dumps(content, indent=2))
     write_atomically(local / SITE_FILE, to_toml(settings))
     write_atomically(local / "resources.json", json.dumps(resources, indent=2))
     write_atomically(local / "authorization.json", json.dumps(_RIGHTS, indent=2))
 
 
-def prepare_server(kit: str | Path) -> None:
+def prepare_server(kit: str | Path, heartbeat_timeout: int = 60) -> None:
     """Write the server's decisions into its kit.
 
     - `resources.json`: jobs may start fedwad's controller, jobs are stored in the kit's folder
-      instead of /tmp, and a site without a heartbeat for a minute counts as gone;
+      instead of /tmp, and a site without a heartbeat for so many seconds counts as gone. FLARE's
+      default is 600, and a job would wait that long for the site;
     - `authorization.json`: analysts (role "lead") may follow the jobs that they submitted.
     """
     local = _local_folder(kit, "fed_server.json")
     resources = _read_default(local, "resources.json")
     resources["class_allow_list"] = sorted({*resources.get("class_allow_list", ()), CONTROLLER})
-    resources["servers"][0]["heart_beat_timeout"] = _HEARTBEAT_TIMEOUT
+    resources["servers"][0]["heart_beat_timeout"] = heartbeat_timeout
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(
         local.parent / "snapshots"
     )
@@ -106,25 +133,25 @@ def prepare_server(kit: str | Path) -> None:
     write_atomically(local / "authorization.json", json.dumps(rights, indent=2))
 
 
+def config_path(folder: str | Path, name: str) -> Path:
+    """The path of a site's file: the value of FEDWAD_SITE, or else `fedwad.toml` in `folder`.
+
+    {name} in the value stands for the name of the site.
+    """
+    value = os.environ.get(SITE_VARIABLE)
+    return Path(value.replace("{name}", name)) if value else Path(folder) / SITE_FILE
+
+
 def _local_folder(kit: str | Path, startup_file: str) -> Path:
     """The `local` folder of a kit; InputError unless its `startup` folder has the given file."""
     folder = Path(kit).expanduser().resolve()
     if not (folder / "startup" / startup_file).is_file() or not (folder / "local").is_dir():
         raise InputError(
             f"{kit} is not the right startup kit of FLARE;"
-            f" give the folder that contains startup/{startup_file}."
+            f" give the folder that contains startup/{startup_file}.",
+            "bad-config",
         )
     return folder / "local"
-
-
-def _site_name(kit: Path) -> str:
-    """The name in a site's certificate, which its kit repeats; empty if the kit does not."""
-    try:
-        text = (kit / "startup" / "fed_client.json").read_text(encoding="utf-8")
-        name = json.loads(text)["client"]["fqsn"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return ""
-    return str(name).rsplit(".", 1)[-1]
 
 
 def _read_default(local: Path, name: str) -> dict[str, Any]:
@@ -133,7 +160,8 @@ def _read_default(local: Path, name: str) -> dict[str, Any]:
         return dict(json.loads((local / f"{name}.default").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         raise InputError(
-            f"{local / name}.default is missing or not JSON; use the kit from provisioning."
+            f"{local / name}.default is missing or not JSON; use the kit from provisioning.",
+            "bad-config",
         ) from None
 
 
@@ -143,9 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m fedwad.engines.flare.startup_kit",
         description="Prepare the startup kit of a FLARE server; `fedwad node flare` is for sites.",
     )
-    commands = parser.add_subparsers(required=True)
-    server = commands.add_parser("server", help="the kit of the FLARE server")
-    server.add_argument("kit", type=Path, help="folder that nvflare package or provision wrote")
+    parser.add_argument("participant", choices=["server"])
+    parser.add_argument("kit", type=Path, help="folder that nvflare package or provision wrote")
     kit = parser.parse_args(arguments).kit
     try:
         prepare_server(kit)

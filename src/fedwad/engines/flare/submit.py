@@ -6,21 +6,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
-from fedwad.engines._lines import read_lines
-from fedwad.engines._outcome import result_of
-from fedwad.engines.job import Job
+from fedwad.engines.job import AWAY_SECONDS, Job, need_engine, result_of
 from fedwad.errors import FederationError, InputError
-
-__all__ = ["need_flare", "sites", "submit"]
-
-_START_TIMEOUT = 60.0  # seconds that FLARE may take to start the process of the job at a site
-_ABORT_TIMEOUT = 20.0  # seconds to abort a job
 
 
 def submit(
@@ -44,33 +36,55 @@ def submit(
 
     Raises
     ------
-    FederationError or the error of the run, with one sentence. Ctrl-C aborts the job.
+    FederationError or the error of the run, with one sentence. Ctrl-C aborts the job. A run that a
+    site left goes on from its journal if all its sites are connected again in time.
     """
-    settings = {
+    deadline, returns_left, goes_on = time.monotonic() + timeout, 3, False
+    say = on_progress or (lambda _: None)
+    settings: dict[str, Any] = {
         "round_timeout": float(round_timeout),
-        "start_timeout": _START_TIMEOUT,
-        "resume": bool(resume),
+        "start_timeout": 60.0,  # that FLARE may take to start the process of the job at a site
     }
-    for report in _reports(connect, {"job": job.to_json(), "settings": settings}, timeout):
-        if "line" in report and on_progress is not None:
-            on_progress(str(report["line"]))
-        if "outcome" in report:
+    names = set(job.clients)  # of a job of all sites, those that the session finds
+
+    def hear(report: dict[str, Any]) -> None:
+        names.update(report.get("sites", ()))
+        say(str(report["line"]))
+
+    while True:
+        order = {"job": job.to_json(), "settings": settings | {"resume": resume or goes_on}}
+        try:
+            report = _carry_out(order, connect, deadline - time.monotonic(), hear)
             return result_of(report["outcome"])
-    raise FederationError("The session with the FLARE server ended without a result; try again.")
+        except InputError as error:
+            if not goes_on or error.code != "no-journal":
+                raise
+            goes_on = resume = False  # the run was lost before its first message
+        except FederationError as error:
+            # FLARE stops a run when the process of the job ends at one site.
+            lost = returns_left and error.code in ("run-failed", "site-gone")
+            if not lost or not _have_returned(names, connect, min(round_timeout, AWAY_SECONDS)):
+                raise
+            say(f"All sites are back after: {error} The run goes on from its journal.")
+            goes_on, returns_left = True, returns_left - 1
+
+
+def _have_returned(names: set[str], connect: str | Path, seconds: float) -> bool:
+    """Whether all sites of a run are connected, or are so within these seconds."""
+    deadline = time.monotonic() + seconds
+    while names:
+        with suppress(FederationError):
+            if names <= set(sites(connect)):
+                return True
+        if time.monotonic() > deadline:
+            break
+        time.sleep(5.0)
+    return False
 
 
 def sites(connect: str | Path, timeout: float = 60.0) -> tuple[str, ...]:
     """Names of the sites that are connected to the server of the startup kit `connect`."""
-    for report in _reports(connect, {}, timeout):  # without a job, the sites are listed
-        if "sites" in report:
-            return tuple(report["sites"])
-    raise FederationError("The session with the FLARE server ended without an answer; try again.")
-
-
-def need_flare() -> None:
-    """Raise FederationError unless FLARE is installed."""
-    if find_spec("nvflare") is None:
-        raise FederationError("NVIDIA FLARE is not installed; run: pip install 'fedwad[flare]'.")
+    return tuple(_carry_out({}, connect, timeout, lambda _: None)["sites"])  # there is no job
 
 
 def _read_kit(kit: Path) -> dict[str, str]:
@@ -87,18 +101,25 @@ def _read_kit(kit: Path) -> dict[str, str]:
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{kit} is not an analyst's startup kit of FLARE;"
-            " give the folder that contains startup/fed_admin.json."
+            " give the folder that contains startup/fed_admin.json.",
+            "bad-config",
         ) from None
 
 
-def _reports(
-    connect: str | Path, order: dict[str, Any], timeout: float
-) -> Iterator[dict[str, Any]]:
-    """Start the process of an admin session, send it an order and yield its reports.
+def _carry_out(
+    order: dict[str, Any],
+    connect: str | Path,
+    timeout: float,
+    hear: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
+    """Give an order to an admin session in a process of its own, and return its last report.
 
-    `fedwad.engines.flare.admin` describes orders and reports. The process ends with this generator.
+    `fedwad.engines.flare.admin` describes orders and reports. `hear` gets those of progress.
     """
-    need_flare()
+    need_engine("flare")
+    from fedwad.engines._processes import read_lines
+
+    deadline = time.monotonic() + timeout
     order = _read_kit(Path(connect)) | order
     process = subprocess.Popen(
         [sys.executable, "-m", "fedwad.engines.flare.admin"],
@@ -108,42 +129,37 @@ def _reports(
         text=True,
         start_new_session=True,  # Ctrl-C ends this process only, which then ends that one
     )
-    try:
-        yield from _exchange(process, order, timeout)
-    finally:
-        _end_admin(process)
+    stdin = cast("IO[str]", process.stdin)
 
-
-def _exchange(
-    process: subprocess.Popen[str], order: dict[str, Any], timeout: float
-) -> Iterator[dict[str, Any]]:
-    """Send an order and yield the reports; FederationError if one says so or the time is over."""
-    deadline = time.monotonic() + timeout
-    if process.stdin is not None:
-        with suppress(OSError):  # if the process has ended, there are no reports below
-            process.stdin.write(json.dumps(order) + "\n")
-            process.stdin.flush()
-    try:
-        for line in read_lines(process, deadline):
-            report = json.loads(line)
-            if "failed" in report:
-                raise FederationError(str(report["failed"]))
-            yield report
-    except TimeoutError:
-        raise FederationError(
-            f"No result came within {timeout:g} seconds; the job was aborted."
-        ) from None
-
-
-def _end_admin(process: subprocess.Popen[str]) -> None:
-    """Close the input of an admin session, which then aborts a job that still runs, and end it."""
-    with suppress(OSError):
-        if process.stdin is not None:
-            process.stdin.close()
-    try:
-        process.wait(_ABORT_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
+    def end() -> None:
+        """Close the input of the session, which then aborts a job that still runs, and end it."""
+        with suppress(OSError):
+            stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20.0)
         process.kill()
         process.wait()
+
+    try:
+        with suppress(OSError):  # if the process has ended, there are no reports below
+            stdin.write(json.dumps(order) + "\n")
+            stdin.flush()
+        for line in read_lines(process, deadline, end):
+            report: dict[str, Any] = json.loads(line)
+            if "line" in report:
+                hear(report)
+            elif "failed" not in report:
+                return report
+            elif time.monotonic() >= deadline:  # the job was aborted
+                raise TimeoutError
+            else:
+                raise FederationError(str(report["failed"]), "run-failed")
+        raise FederationError(
+            "The session with the FLARE server ended without a result; try again.", "run-failed"
+        )
+    except TimeoutError:
+        raise FederationError(
+            f"No result came within {timeout:.0f} seconds; the job was aborted.", "timed-out"
+        ) from None
+    finally:
+        end()

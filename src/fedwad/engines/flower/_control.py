@@ -1,25 +1,21 @@
-"""Control a SuperLink with the `flwr` command: start a run, follow its log, query and stop it."""
+"""Control a SuperLink with the `flwr` command, and say why this machine cannot connect to one."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fedwad._files import to_toml
-from fedwad.engines._lines import read_lines
-from fedwad.engines.flower._connection import connection_problem, parse_address
 from fedwad.errors import FederationError, InputError
-
-__all__ = ["QUIET", "Control", "environment", "need_flower"]
 
 #: Environment variables that turn off the telemetry and the downloads of Flower and Ray.
 QUIET = {
@@ -29,15 +25,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_COMMAND_TIMEOUT = 60.0  # seconds for one `flwr` command
 _LINK = "fedwad"  # name of the SuperLink in the configuration of `flwr`
 _BOILERPLATE = r"Using SuperLink|For more information|\W*(Displaying|Listing|Stopping)"
-
-
-def need_flower(*modules: str) -> None:
-    """Raise FederationError unless Flower and these further modules are installed."""
-    if any(find_spec(module) is None for module in ("flwr", *modules)):
-        raise FederationError("Flower is not installed; run: pip install 'fedwad[flower]'.")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -61,21 +50,15 @@ class Control:
         insecure: bool = False,
     ) -> None:
         parse_address(connect)
-        self.address = connect
-        self._root, self._insecure = root_certificates, insecure
+        self.address, self._insecure = connect, insecure
+        self._root = certificate_path(root_certificates)
         self._home = folder / "home"
         self._home.mkdir()
         link: dict[str, str | bool] = {"address": connect}
         if insecure:
             link["insecure"] = True
-        if root_certificates is not None:
-            path = Path(root_certificates).expanduser().resolve()
-            if not path.is_file():
-                raise InputError(
-                    f"There is no root certificate at {root_certificates}; check the path."
-                )
-            link["root-certificates"] = str(path)
-            self._root = path
+        if self._root is not None:
+            link["root-certificates"] = str(self._root)
         text = f"[superlink.{_LINK}]\n{to_toml(link)}"
         (self._home / "config.toml").write_text(text, encoding="utf-8")
 
@@ -83,19 +66,11 @@ class Control:
         """Start a run of this app and return the ID of the run."""
         process = self._start_flwr("run", str(app), _LINK, "--format", "json", *options)
         try:
-            return self._run_id(process)
+            return str(self._await_output(process)["run-id"])
         except KeyboardInterrupt:  # the run may have started: find its ID to stop it
             with suppress(FederationError):
-                self.stop(self._run_id(process))
+                self.stop(str(self._await_output(process)["run-id"]))
             raise
-
-    def _run_id(self, process: subprocess.Popen[str]) -> str:
-        run = self._await_output(process).get("run-id")
-        if not isinstance(run, str):
-            raise FederationError(
-                f"The SuperLink at {self.address} did not start the run; see its log."
-            )
-        return run
 
     def command(self, *arguments: str) -> dict[str, Any]:
         """The JSON output of a `flwr` command; FederationError unless it reports success."""
@@ -108,35 +83,32 @@ class Control:
             return str(output["runs"][0]["status"])
         except (KeyError, IndexError, TypeError):
             raise FederationError(
-                f"The SuperLink at {self.address} has no record of run {run}; start it again."
+                f"The SuperLink at {self.address} has no record of run {run}; start it again.",
+                "run-failed",
             ) from None
 
     def stop(self, run: str) -> None:
         """Stop a run, if the SuperLink can still be reached."""
-        process = self._start_flwr("stop", run, _LINK, "--format", "json")
         with suppress(FederationError):
-            self._await_output(process, _COMMAND_TIMEOUT / 2)
+            self.command("stop", run, _LINK)
 
     def log(self, run: str, deadline: float) -> Generator[str, None, None]:
         """Yield the lines of a run's log as they are written, from the first line to its end.
 
         Raises TimeoutError at the deadline.
         """
+        from fedwad.engines._processes import read_lines
+
         process = self._start_flwr("log", run, _LINK, "--stream")
         try:
-            yield from read_lines(process, deadline)
+            yield from read_lines(process, deadline, process.kill)
         finally:
             process.kill()
             process.wait()
 
     def _start_flwr(self, *arguments: str) -> subprocess.Popen[str]:
-        command = shutil.which("flwr", path=environment(self._home)["PATH"])
-        if command is None:
-            raise FederationError(
-                "The flwr command was not found; run: pip install 'fedwad[flower]'."
-            )
         return subprocess.Popen(  # noqa: S603 - a fixed command, no shell
-            [command, *arguments],
+            [sys.executable, "-c", "from flwr.cli.app import app; app()", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if arguments[0] == "log" else subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -149,7 +121,7 @@ class Control:
         )
 
     def _await_output(
-        self, process: subprocess.Popen[str], seconds: float = _COMMAND_TIMEOUT
+        self, process: subprocess.Popen[str], seconds: float = 60.0
     ) -> dict[str, Any]:
         """The JSON output of a command; raises FederationError unless it reports success."""
         try:
@@ -159,29 +131,22 @@ class Control:
             process.communicate()
             raise FederationError(
                 f"The SuperLink at {self.address} did not answer within {seconds:g} seconds;"
-                " try again."
+                " try again.",
+                "timed-out",
             ) from None
-        output = _parse_json(out)
-        if not output.get("success"):
-            reason = self._failure_reason(str(output.get("error-message") or err or out))
-            raise FederationError(f"The SuperLink at {self.address} cannot be used: {reason}")
-        return output
-
-    def _failure_reason(self, text: str) -> str:
-        reason = _one_line(text)
-        if "SuperLink is unavailable" not in reason:
-            return reason
-        # Flower says this about wrong certificates too.
-        problem = None if self._insecure else connection_problem(self.address, self._root)
-        return problem or "it did not answer the first time; try again."
-
-
-def _parse_json(text: str) -> dict[str, Any]:
-    """The JSON object that starts at the first brace of a command's output; empty without one."""
-    try:
-        return dict(json.loads(text[text.index("{") :]))
-    except ValueError:
-        return {}
+        try:
+            output = dict(json.loads(out[out.index("{") :]))
+        except ValueError:
+            output = {}
+        if output.get("success"):
+            return output
+        reason = _one_line(str(output.get("error-message") or err or out))
+        if "SuperLink is unavailable" in reason:  # Flower says this about wrong certificates too
+            problem = None if self._insecure else connection_problem(self.address, self._root)
+            reason = problem or "it did not answer the first time; try again."
+        raise FederationError(
+            f"The SuperLink at {self.address} cannot be used: {reason}", "cannot-connect"
+        )
 
 
 def _one_line(text: str) -> str:
@@ -189,3 +154,67 @@ def _one_line(text: str) -> str:
     plain = re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", "", text)
     lines = [line for line in plain.splitlines() if not re.match(_BOILERPLATE, line.strip())]
     return " ".join(" ".join(lines).split())[-300:] or "no reason was given."
+
+
+def certificate_path(path: str | Path | None) -> Path | None:
+    """The absolute path of a root certificate, if one is given; InputError without such a file."""
+    if path is None:
+        return None
+    found = Path(path).expanduser().resolve()
+    if not (found.is_file() and os.access(found, os.R_OK)):
+        raise InputError(f"There is no root certificate at {path}; check the path.", "no-such-file")
+    return found
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Split an address into host and port; raises InputError unless it has both."""
+    parts = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\d{1,5})", address)
+    if parts is None or not 0 < int(parts[2]) < 65536:
+        raise InputError(
+            f"The SuperLink's address is '{address}'; give host:port, such as"
+            " superlink.example.org:8443.",
+            "bad-option",
+        )
+    return parts[1].strip("[]"), int(parts[2])
+
+
+def connection_problem(
+    address: str, root_certificates: str | Path | None, timeout: float = 5.0
+) -> str | None:
+    """The reason why a TLS connection to a SuperLink fails; None if it does not fail.
+
+    The reason is the end of a sentence in which "it" is the SuperLink.
+    """
+    host, port = parse_address(address)
+    cafile = None if root_certificates is None else str(root_certificates)
+    try:
+        context = ssl.create_default_context(cafile=cafile)
+    except (OSError, ssl.SSLError):
+        return f"{root_certificates} holds no certificate; use the SuperLink's ca.crt."
+    connected = False
+    try:
+        with socket.create_connection((host, port), timeout) as connection:
+            connected = True
+            with context.wrap_socket(connection, server_hostname=host):
+                return None
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in (9, 10, 62, 64):  # too early, expired, another host or address
+            return f"its certificate cannot be used: {error.verify_message.rstrip('.')}."
+        if cafile is None:
+            return (
+                "its certificate is signed by an unknown authority; give the SuperLink's ca.crt"
+                " (root_certificates, --ca)."
+            )
+        name = Path(cafile).name
+        return f"its certificate was not signed by {name}; use the ca.crt of this SuperLink."
+    except (socket.gaierror, UnicodeError):  # the latter for names such as "a..b"
+        return f"there is no machine called {host}; check the name."
+    except ConnectionRefusedError:
+        return "nothing listens at this port; check that it is running, and check host:port."
+    except OSError as error:  # which errors of TLS are too
+        if not connected:
+            return "it does not answer; check that it is running and can be reached from here."
+        reason = (
+            "does not speak TLS" if isinstance(error, ssl.SSLError) else "closes the connection"
+        )
+        return f"it {reason}; check that this is the port of a SuperLink that has a certificate."

@@ -6,30 +6,23 @@ installed at the SuperLink and at the sites. The outcome of a run is its result 
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedwad._files import to_toml
-from fedwad.engines._outcome import result_of
-from fedwad.engines.flower._control import Control, need_flower
-from fedwad.engines.flower._log_codec import LogReader
-from fedwad.engines.job import Job
+from fedwad.engines.flower._control import Control
+from fedwad.engines.job import Job, need_engine, result_of
 from fedwad.errors import FederationError, InputError
 
-__all__ = ["job_settings", "run_app", "submit", "write_app"]
+if TYPE_CHECKING:
+    from fedwad.engines.flower._messages import LogReader
 
-_CLIENT_APP = "fedwad.engines.flower.client_app:app"
-_SERVER_APP = "fedwad.engines.flower.server_app:app"
-_MAX_JOB = 900_000  # bytes; Flower accepts files up to a megabyte
-_RETRY = 2.0  # seconds before the SuperLink is asked again
 _PYPROJECT = """\
 [project]
 name = "fedwad-run"
@@ -40,8 +33,8 @@ dependencies = []
 [tool.flwr.app]
 publisher = "fedwad"
 [tool.flwr.app.components]
-serverapp = "{server}"
-clientapp = "{client}"
+serverapp = "fedwad.engines.flower.server_app:app"
+clientapp = "fedwad.engines.flower.client_app:app"
 [tool.flwr.app.config]
 """
 
@@ -76,46 +69,51 @@ def submit(
     ------
     InputError, FederationError or the error of the run, with one sentence. Ctrl-C stops the run.
     """
-    need_flower()
+    need_engine("flower")
+    from fedwad.engines.flower._messages import LogReader
+
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
         control = Control(folder, connect, root_certificates)
-        settings = {
-            **job_settings(job, job.clients),
-            "round-timeout": float(round_timeout),
-            "patience": float(patience),
-            "resume": bool(resume),
-        }
-        app, marker = write_app(folder, settings)
+        app, marker = write_app(folder, job, round_timeout, patience, resume)
         say = on_progress or (lambda _: None)
-        await_outcome = partial(_await_outcome_in_log, control, LogReader(marker), say)
-        return run_app(control, app, timeout, await_outcome)
-
-
-def job_settings(job: Job, sites: Sequence[str]) -> dict[str, str]:
-    """The settings that tell the ServerApp the job and its sites, both as JSON."""
-    return {"job": job.to_json(), "sites": json.dumps(list(sites))}
+        deadline = time.monotonic() + timeout
+        run = control.start(app)
+        try:
+            outcome = _read_outcome(control, run, LogReader(marker), say, deadline)
+        except BaseException as error:
+            control.stop(run)
+            if not isinstance(error, TimeoutError):
+                raise
+            raise FederationError(
+                f"Run {run} gave no result within {timeout:g} seconds and was stopped.", "timed-out"
+            ) from None
+        return result_of(outcome)
 
 
 def write_app(
-    folder: Path, settings: dict[str, Any], client_app: str = _CLIENT_APP
+    folder: Path, job: Job, round_timeout: float, patience: float, resume: bool = False
 ) -> tuple[Path, str]:
-    """Write the app to submit; returns its folder and the marker of its lines in the log.
-
-    `settings` become the run configuration of the app.
-    """
+    """Write the app to submit; returns its folder and the marker of its lines in the log."""
     from fedwad import __version__
 
+    for name, seconds in (("round_timeout", round_timeout), ("patience", patience)):
+        if not math.isfinite(seconds):
+            raise InputError(f"{name} is {seconds}; give a finite number.", "bad-option")
     marker = f"fedwad-{secrets.token_hex(8)}"
-    text = _PYPROJECT.format(version=__version__, server=_SERVER_APP, client=client_app)
-    for key, value in {"marker": marker, **settings}.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"{key.replace('-', '_')} is {value}; give a finite number.")
-        text += to_toml({key: value})
-    if len(text.encode()) > _MAX_JOB:
+    config = {
+        "marker": marker,
+        "job": job.to_json(),
+        "round-timeout": float(round_timeout),
+        "patience": float(patience),
+        "resume": bool(resume),
+    }
+    text = _PYPROJECT.format(version=__version__) + to_toml(config)
+    if len(text.encode()) > 900_000:  # Flower accepts files up to a megabyte
         raise InputError(
             "The job is too large for Flower, which accepts a megabyte; shorten its longest option,"
-            " such as the points of init."
+            " such as the points of init.",
+            "too-large",
         )
     app = folder / "app"
     app.mkdir()
@@ -123,38 +121,11 @@ def write_app(
     return app, marker
 
 
-def run_app(
+def _read_outcome(
     control: Control,
-    app: Path,
-    timeout: float,
-    await_outcome: Callable[[str, float], dict[str, Any]],
-    options: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Start a run and return its result; stop the run if it takes too long or is interrupted.
-
-    `await_outcome` is called with the ID of the run and with the deadline, and returns the outcome.
-    It raises TimeoutError at the deadline.
-    """
-    deadline = time.monotonic() + timeout
-    run = control.start(app, options)
-    try:
-        outcome = await_outcome(run, deadline)
-    except TimeoutError:
-        control.stop(run)
-        raise FederationError(
-            f"Run {run} gave no result within {timeout:g} seconds and was stopped."
-        ) from None
-    except BaseException:
-        control.stop(run)
-        raise
-    return result_of(outcome)
-
-
-def _await_outcome_in_log(
-    control: Control,
+    run: str,
     reader: LogReader,
     on_progress: Callable[[str], None],
-    run: str,
     deadline: float,
 ) -> dict[str, Any]:
     """Read the log of a run until the outcome has come, and return the outcome.
@@ -171,26 +142,19 @@ def _await_outcome_in_log(
                 if reader.outcome is not None:
                     return reader.outcome
         if finished:  # the whole log has been read since the run finished
-            raise FederationError(f"Run {run} ended without a result; see the SuperLink's log.")
-        finished = _has_finished(control, run, deadline)
-
-
-def _has_finished(control: Control, run: str, deadline: float) -> bool:
-    """Whether the run has finished.
-
-    Raises FederationError if the SuperLink does not answer three times in a row, and TimeoutError
-    at the deadline.
-    """
-    for is_last_try in (False, False, True):
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        try:
-            return control.status(run).startswith("finished")
-        except FederationError:
-            if is_last_try:
+            raise FederationError(
+                f"Run {run} ended without a result; see the SuperLink's log.", "run-failed"
+            )
+        for _ in range(3):
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            with suppress(FederationError):
+                finished = control.status(run).startswith("finished")
                 break
-            time.sleep(_RETRY)
-    raise FederationError(
-        f"The SuperLink at {control.address} stopped answering during run {run};"
-        " check that it is running."
-    )
+            time.sleep(2.0)
+        else:
+            raise FederationError(
+                f"The SuperLink at {control.address} stopped answering during run {run};"
+                " check that it is running.",
+                "cannot-connect",
+            )

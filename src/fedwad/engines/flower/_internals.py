@@ -1,15 +1,15 @@
-"""A node's connection to a SuperLink: signed calls for messages, replies and heartbeats.
-
-Only this module and `_waits` import internals of Flower. The internals are those of version 1.41.
-"""
+"""The only use of internals of Flower 1.41: a node's connection to a SuperLink, shorter waits."""
 
 from __future__ import annotations
 
 import logging
 import ssl
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import httpx
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -47,17 +47,61 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedwad.engines.flower._connection import connection_problem
-from fedwad.engines.flower._waits import LONGEST_PAUSE, PATIENCE, SHORTEST_PAUSE
+from fedwad.engines.flower._control import certificate_path, connection_problem
 from fedwad.errors import InputError
 
-__all__ = ["LostError", "RefusedError", "SuperLinkClient"]
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two tries
+#: How objects are fetched that Flower has announced: tried again soon, for ten minutes.
+_TRIES: dict[str, Any] = {
+    "max_time": 600.0,
+    "max_tries_per_object": None,
+    "initial_backoff": SHORTEST_PAUSE,
+    "backoff_cap": LONGEST_PAUSE,
+}
+
+
+def shorten_pauses() -> None:
+    """Let the Grid of this process fetch objects again after shorter pauses.
+
+    Flower announces a message before it sends the objects of which the message consists. Whoever
+    fetches them too early waits for one second, then two, then four.
+    """
+    http_grid: Any = import_module("flwr.superlink.grid.http_grid")
+    if not isinstance(http_grid.pull_objects, partial):
+        http_grid.pull_objects = partial(http_grid.pull_objects, **_TRIES)
+
+
+def search_only_addressed_nodes(grid: Any) -> None:
+    """Let a simulation search messages only for nodes to which one was sent.
+
+    Flower searches all messages for each node, again and again: 48 ms of processor time a message
+    with 10,000 nodes. A node leaves the set of addressed nodes before its messages are searched,
+    and returns if there was one. A message that is stored meanwhile returns it, too, so no message
+    is lost.
+    """
+    store, search = grid.state.store_message_ins, grid.state.get_message_ins
+    addressed: set[int] = set()
+
+    def store_and_note(message: Any) -> Any:
+        message_id = store(message)
+        addressed.add(message.metadata.dst_node_id)
+        return message_id
+
+    def search_if_noted(node_id: int, *rest: Any, **options: Any) -> Any:
+        if node_id not in addressed:
+            return []
+        addressed.discard(node_id)
+        messages = search(node_id, *rest, **options)
+        if messages:
+            addressed.add(node_id)
+        return messages
+
+    grid.state.store_message_ins, grid.state.get_message_ins = store_and_note, search_if_noted
+
 
 #: Seconds between two heartbeats that the node promises; Flower accepts no fewer than 10. The
 #: SuperLink counts a node as offline after twice as many without one.
 _HEARTBEAT_INTERVAL = 10.0
-_PUBLIC_KEY_PREFIXES = (b"ecdsa-", b"ssh-", b"sk-")
-_MAX_OBJECTS = 8  # in one message; those of fedwad consist of three of Flower's objects
 
 
 class RefusedError(Exception):
@@ -80,15 +124,12 @@ class SuperLinkClient:
         # httpx would log one line each time that the node asks for messages, and fill the disk.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         private = _read_private_key(key)
-        self._address = superlink
-        self._root_path = (
-            None if root_certificates is None else Path(root_certificates).expanduser()
-        )
+        self._address, self._root = superlink, certificate_path(root_certificates)
         self._public_key = public_key_to_bytes(private.public_key())
         self._client = FleetHttpClient.from_server_address(
             superlink,
             insecure=False,
-            root_certificates=_read_certificates(root_certificates),
+            root_certificates=None if self._root is None else self._root.read_bytes(),
             interceptors=[
                 RuntimeVersionHttpInterceptor(component_name="SuperNode"),
                 NodeAuthHttpInterceptor(private, private.public_key()),
@@ -111,7 +152,7 @@ class SuperLinkClient:
             ) from None
         except (httpx.TransportError, ssl.SSLError) as error:
             self._client.close()
-            problem = connection_problem(self._address, self._root_path) or _reason(error)
+            problem = connection_problem(self._address, self._root) or _reason(error)
             raise RefusedError(problem) from None
         self._heartbeats.start()
         return self
@@ -138,7 +179,7 @@ class SuperLinkClient:
 
     def fetch(self, message: Message, tree: ObjectTree) -> Message | None:
         """The complete message; None if fedwad did not send it, or if its run is over."""
-        if sum(1 for _ in iterate_object_tree(tree)) > _MAX_OBJECTS:
+        if sum(1 for _ in iterate_object_tree(tree)) > 8:  # those of fedwad have three
             return None
         run = message.metadata.run_id
         try:
@@ -149,10 +190,7 @@ class SuperLinkClient:
                     self._client.ConfirmMessageReceived, self._node, run
                 ),
                 return_type=Message,
-                max_time=PATIENCE,
-                max_tries_per_object=None,
-                initial_backoff=SHORTEST_PAUSE,
-                backoff_cap=LONGEST_PAUSE,
+                **_TRIES,
             )
         except httpx.TransportError as error:
             raise LostError(_reason(error)) from None
@@ -167,32 +205,30 @@ class SuperLinkClient:
         Returns False if the SuperLink no longer accepts it.
         """
         with no_object_id_recompute():  # else Flower serialises and hashes a reply a dozen times
-            return self._send(reply, compute_seconds)
-
-    def _send(self, reply: Message, compute_seconds: float) -> bool:
-        reply.metadata.__dict__["_message_id"] = reply.object_id
-        run, tree = reply.metadata.run_id, get_object_tree(reply)
-        try:
-            response = self._client.PushMessages(
-                PushMessagesRequest(
-                    node=self._node,
-                    messages_list=[message_to_proto(remove_content_from_message(reply))],
-                    message_object_trees=[tree],
-                    clientapp_runtime_list=[compute_seconds],
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            try:
+                response = self._client.PushMessages(
+                    PushMessagesRequest(
+                        node=self._node,
+                        messages_list=[message_to_proto(remove_content_from_message(reply))],
+                        message_object_trees=[get_object_tree(reply)],
+                        clientapp_runtime_list=[compute_seconds],
+                    )
                 )
-            )
-            push = make_push_object_fn_protobuf(
-                self._client.PushObject, self._node, run, response.session_id
-            )
-            push_objects(
-                get_all_nested_objects(reply),
-                push,
-                object_ids_to_push=set(response.objects_to_push),
-            )
-        except httpx.TransportError as error:
-            raise LostError(_reason(error)) from None
-        except Exception:  # the run was stopped, or the message is too old
-            return False
+                push_objects(
+                    get_all_nested_objects(reply),
+                    make_push_object_fn_protobuf(
+                        self._client.PushObject,
+                        self._node,
+                        reply.metadata.run_id,
+                        response.session_id,
+                    ),
+                    object_ids_to_push=set(response.objects_to_push),
+                )
+            except httpx.TransportError as error:
+                raise LostError(_reason(error)) from None
+            except Exception:  # the run was stopped, or the message is too old
+                return False
         return True
 
     def _send_heartbeats(self) -> None:
@@ -216,34 +252,20 @@ def _read_private_key(path: str | Path) -> EllipticCurvePrivateKey:
     try:
         content = Path(path).expanduser().read_bytes()
     except OSError:
-        raise InputError(f"There is no readable key at {path}; check the path.") from None
+        raise InputError(
+            f"There is no readable key at {path}; check the path.", "no-such-file"
+        ) from None
     try:
         key = load_ssh_private_key(content, None)
-    except TypeError:
-        raise InputError(
-            f"The key {path} has a passphrase; remove it with: ssh-keygen -p -N '' -f {path}"
-        ) from None
-    except (ValueError, UnsupportedAlgorithm):
+    except (TypeError, ValueError, UnsupportedAlgorithm):  # the first for one with a passphrase
         key = None
-    if content.startswith(_PUBLIC_KEY_PREFIXES):
-        raise InputError(
-            f"{path} is a public key, which is for the SuperLink; give the private key."
-        )
     if not isinstance(key, EllipticCurvePrivateKey):
         raise InputError(
-            f"{path} is not a private key for a node;"
-            f" make one with: ssh-keygen -t ecdsa -b 384 -N '' -f {path}"
+            f"{path} is not a private key for a node, without a passphrase; make one"
+            f" (ssh-keygen -t ecdsa -b 384 -N '' -f {path}).",
+            "bad-config",
         )
     return key
-
-
-def _read_certificates(path: str | Path | None) -> bytes | None:
-    try:
-        return None if path is None else Path(path).expanduser().read_bytes()
-    except OSError:
-        raise InputError(
-            f"There is no readable root certificate at {path}; check the path."
-        ) from None
 
 
 def _reason(error: BaseException) -> str:

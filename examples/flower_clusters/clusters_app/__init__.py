@@ -1,0 +1,1 @@
+"""A Flower app in the form of quickstart-pytorch."""
