@@ -8,8 +8,6 @@ from functools import cache
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
-__all__ = ["SharedSetting", "single_threaded_blas"]
-
 T = TypeVar("T")
 
 

@@ -1,132 +1,86 @@
-"""Option objects: defaults, checks and help of a method's options in one place."""
+"""Option objects, whose options are checked by their types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import partial
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
 from fedwad._checks import check_choice, check_integer, check_number, format_value
 from fedwad.errors import InputError
-from fedwad.ot import Measure
-
-__all__ = [
-    "Choice",
-    "Integer",
-    "Method",
-    "Number",
-    "OptionKind",
-    "Points",
-    "Position",
-    "option",
-    "resolve",
-]
+from fedwad.transport import Measure
 
 M = TypeVar("M", bound="Method")
 
 
-class OptionKind(Protocol):
+@dataclass(frozen=True)
+class OptionKind:
     """The values that an option can have.
 
-    `annotation` is the type of the option on the command line, or None if the command line does not
-    offer the option.
+    `annotation` is the type of the option on the command line. `check` returns a value of this name
+    as a plain type or a Measure, or raises an InputError.
     """
 
-    @property
-    def annotation(self) -> Any: ...
-
-    def check(self, value: Any, name: str) -> Any:
-        """Return the value as a plain type or a Measure; InputError if it is not allowed."""
-        ...
+    annotation: Any
+    check: Callable[[Any, str], Any]
 
 
-@dataclass(frozen=True)
-class Integer:
-    """An integer of at least one."""
-
-    annotation: ClassVar[Any] = int
-
-    def check(self, value: Any, name: str) -> int:
-        return check_integer(value, name)
-
-
-@dataclass(frozen=True)
-class Number:
-    """A finite number of at least zero, or above zero if `positive`."""
-
-    positive: bool = False
-    annotation: ClassVar[Any] = float
-
-    def check(self, value: Any, name: str) -> float:
-        return check_number(value, name, positive=self.positive)
+def check_position(value: Any, name: str) -> Any:
+    """Return a position on a geodesic: a number strictly between 0 and 1, "own" or "random"."""
+    if isinstance(value, str) and value in ("own", "random"):
+        return value
+    number = math.nan
+    if isinstance(value, str | int | float | np.floating) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
+    if not 0 < number < 1:
+        raise InputError(
+            f"{name} is {format_value(value)}; give 'own', 'random', or a number strictly"
+            " between 0 and 1.",
+            "bad-option",
+        )
+    return number
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One of a few words."""
-
-    words: tuple[str, ...]
-
-    @property
-    def annotation(self) -> Any:
-        return Literal[self.words]
-
-    def check(self, value: Any, name: str) -> str:
-        return check_choice(value, name, self.words)
+def check_points(value: Any, name: str, words: tuple[str, ...] = ()) -> Measure | str:
+    """Return a point cloud to start from, or one of a few words that say how to make one."""
+    if isinstance(value, str) and words:
+        return check_choice(value, name, words)
+    if np.isscalar(value):
+        raise InputError(
+            f"{name} is {value!r}; give an array of shape (points, features).", "bad-option"
+        )
+    return value if isinstance(value, Measure) else Measure(value, name=name)
 
 
-@dataclass(frozen=True)
-class Position:
-    """A position on a geodesic: a number strictly between 0 and 1, or "random"."""
-
-    annotation: ClassVar[Any] = str
-
-    def check(self, value: Any, name: str) -> float | Literal["random"]:
-        if isinstance(value, str):
-            if value == "random":
-                return "random"
-            value = _parse_float(value)
-        real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-        if not real or not 0 < value < 1:
-            raise InputError(
-                f"{name} is {format_value(value)}; give a number strictly between 0 and 1, or"
-                " 'random'."
-            )
-        return float(value)
+def start(*words: str) -> OptionKind:
+    """A point cloud, or one of a few words, which the command line offers."""
+    return OptionKind(Literal[words], lambda value, name: check_points(value, name, words))
 
 
-@dataclass(frozen=True)
-class Points:
-    """A point cloud to start from, or one of a few words that say how to make one."""
-
-    words: tuple[str, ...] = ()
-
-    @property
-    def annotation(self) -> Any:
-        return Literal[self.words] if self.words else None
-
-    def check(self, value: Any, name: str) -> Measure | str:
-        if isinstance(value, str) and self.words:
-            return check_choice(value, name, self.words)
-        if isinstance(value, Measure):
-            return value
-        if np.isscalar(value):
-            raise InputError(f"{name} is {value!r}; give an array of shape (points, features).")
-        return Measure(value, name=name)
-
-
-def _parse_float(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def option(default: Any, kind: OptionKind, text: str) -> Any:
-    """Return the dataclass field of an option: its default, the values it can have, its help."""
-    return field(default=default, metadata={"kind": kind, "help": text})
+_INTEGER, _NUMBER = OptionKind(int, check_integer), OptionKind(float, check_number)
+#: A number above zero.
+Positive = Annotated[
+    float, OptionKind(float, lambda value, name: check_number(value, name, positive=True))
+]
+#: A position on a geodesic.
+Position = Annotated[float | Literal["own", "random"], OptionKind(str, check_position)]
 
 
 @dataclass(frozen=True)
@@ -141,11 +95,30 @@ class Method:
     about: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            if value is not None or spec.default is not None:
-                checked = spec.metadata["kind"].check(value, spec.name)
-                object.__setattr__(self, spec.name, checked)
+        for name, kind in self.kinds().items():
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name) is not None:
+                object.__setattr__(self, name, kind.check(value, name))
+
+    @classmethod
+    def kinds(cls) -> dict[str, OptionKind]:
+        """The kind of each option, from its type: a word, an integer, a number, or its own.
+
+        An option that may be None has the kind of its other values.
+        """
+        hints, found = get_type_hints(cls, include_extras=True), {}
+        for spec in fields(cls):
+            hint = hints[spec.name]
+            if get_origin(hint) in (Union, UnionType):
+                hint = get_args(hint)[0]
+            if get_origin(hint) is Annotated:
+                found[spec.name] = get_args(hint)[1]
+            elif get_origin(hint) is Literal:
+                check = partial(check_choice, choices=get_args(hint))
+                found[spec.name] = OptionKind(hint, check)
+            else:
+                found[spec.name] = _INTEGER if hint is int else _NUMBER
+        return found
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -174,36 +147,27 @@ def resolve(method: Any, options: Mapping[str, Any], methods: Sequence[type[M]])
     method, the error names that method.
     """
     if isinstance(method, Method):
-        return _check_object(method, options, methods)
+        name = type(method).__name__
+        if not isinstance(method, tuple(methods)):
+            raise InputError(
+                f"method is a {name}, which this function does not take; give"
+                f" {' or '.join(one.__name__ for one in methods)}.",
+                "bad-option",
+            )
+        for option_name in options:
+            raise InputError(
+                f"{option_name} came beside an option object; set it in {name}(...).", "bad-option"
+            )
+        return method  # type: ignore[return-value]  # it is one of them
     names = [m.name for m in methods]
     chosen = methods[names.index(check_choice(method, "method", names))]
     for name in options:
         if name not in chosen.option_names():
-            raise InputError(_unknown_option_message(name, chosen, methods))
+            takes = f"method '{chosen.name}' takes {', '.join(chosen.option_names())}."
+            others = [f"'{m.name}'" for m in methods if name in m.option_names()]
+            said = f"There is no option '{name}'"
+            if others:
+                plural = "methods" if others[1:] else "method"
+                said = f"{name} is an option of {plural} {' and '.join(others)}"
+            raise InputError(f"{said}; {takes}", "unknown-option")
     return chosen(**options)
-
-
-def _check_object(method: Method, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
-    for allowed in methods:
-        if isinstance(method, allowed):
-            if options:
-                raise InputError(
-                    f"{next(iter(options))} came beside an option object; set it in"
-                    f" {allowed.__name__}(...)."
-                )
-            return method
-    classes = " or ".join(allowed.__name__ for allowed in methods)
-    raise InputError(
-        f"method is a {type(method).__name__}, which this function does not take; give {classes}."
-    )
-
-
-def _unknown_option_message(
-    name: str, chosen: type[Method], methods: Sequence[type[Method]]
-) -> str:
-    others = [f"'{m.name}'" for m in methods if name in m.option_names()]
-    takes = f"method '{chosen.name}' takes {', '.join(chosen.option_names())}."
-    if not others:
-        return f"There is no option '{name}'; {takes}"
-    plural = "methods" if others[1:] else "method"
-    return f"{name} is an option of {plural} {' and '.join(others)}; {takes}"

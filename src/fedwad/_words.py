@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-
-__all__ = ["format_bytes", "format_day", "pluralize", "to_printable"]
 
 _MAX_CHARACTERS = 1000
 _MAX_DAYS = 500_000  # before or after 1970; years have four digits within them
@@ -36,6 +36,23 @@ def format_day(days: float) -> str | None:
     return str(date(1970, 1, 1) + timedelta(days=round(days)))
 
 
+def format_value(values: Mapping[str, float], kind: str) -> str:
+    """Return a decoded value in the units of its column, as `Schema.describe` gives it.
+
+    It is a number, a day, `missing`, or the most likely level with its share.
+
+    >>> format_value({"mean": 63.21}, "number"), format_value({"f": 0.2, "m": 0.8}, "category")
+    ('63.21', 'm (80%)')
+    """
+    if "mean" in values:
+        if values.get("missing", 0.0) > 0.5 or values["mean"] != values["mean"]:
+            return "missing"
+        day = format_day(values["mean"]) if kind == "date" else None
+        return day or f"{values['mean']:.4g}"
+    level, share = max(values.items(), key=lambda item: item[1])
+    return level if share > 0.99 else f"{level} ({share:.0%})"
+
+
 def to_printable(text: str) -> str:
     """Return a text from another machine as one line without control characters.
 
@@ -43,3 +60,19 @@ def to_printable(text: str) -> str:
     """
     line = "".join(c if c.isprintable() else "\ufffd" for c in text[:_MAX_CHARACTERS])
     return line if len(text) <= _MAX_CHARACTERS else f"{line}..."
+
+
+def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:
+    """For each label the number of its cluster, counted from 1.
+
+    A label that only one site has is no cluster; its number is 0.
+
+    >>> cluster_numbers([7, 0, 7, 3, 3])
+    {0: 0, 3: 1, 7: 2}
+    """
+    sizes = Counter(labels)
+    numbers, count = {}, 0
+    for label in sorted(sizes):
+        count += sizes[label] > 1
+        numbers[label] = count if sizes[label] > 1 else 0
+    return numbers

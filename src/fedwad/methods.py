@@ -16,36 +16,15 @@ Objects check themselves: an option that is out of range raises `fedwad.InputErr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
-from fedwad._options import Choice, Integer, Method, Number, Points, Position, option
+from fedwad._options import Method, Position, Positive, start
 from fedwad.errors import InputError
-from fedwad.ot import CovarianceType, Interpolant, Masses, Measure
+from fedwad.statistics import CovarianceType, Masses
+from fedwad.transport import Interpolant, Measure
 
-__all__ = [
-    "DirectCoreset",
-    "FedWaD",
-    "FedWaDCoreset",
-    "Hub",
-    "Pairs",
-    "Summary",
-    "SummaryCoreset",
-    "UnionCoreset",
-]
-
-_COVARIANCE = Choice(get_args(CovarianceType))
-_COVARIANCE_HELP = (
-    "Form of the within-cell covariance that sites send; auto is full up to 1024 features."
-)
-_WEIGHTS = Choice(get_args(Masses))
-_WEIGHTS_HELP = "Equal weights, or each point's share of the data (free, as in k-means)."
-_INIT = Points(("summaries", "moments"))
-_INIT_HELP = "Start from one summary of each site, or from points drawn around the pooled mean."
-_EPOCHS_HELP = "Largest number of rounds (union) or epochs."
-_PER_ROUND_HELP = "Random sites asked in a round; all of them for union when left out."
-_OPTIMIZER = Choice(("adam", "sgd"))
-_OPTIMIZER_HELP = "Adam, or plain gradient steps."
-_RATE_HELP = "Learning rate; by default a tenth of the data's scale for adam, 0.5 for sgd."
+#: What a coreset starts from.
+Start = Annotated[Any, start("summaries", "moments")]
 
 
 @dataclass(frozen=True)
@@ -63,8 +42,8 @@ class Summary(Method):
     name: ClassVar[str] = "summary"
     about: ClassVar[str] = "one message from each site"
 
-    cells: int = option(10, Integer(), "Number of cells of a summary.")
-    covariance_type: CovarianceType = option("auto", _COVARIANCE, _COVARIANCE_HELP)
+    cells: int = 10
+    covariance_type: CovarianceType = "auto"
 
 
 @dataclass(frozen=True)
@@ -75,46 +54,38 @@ class FedWaD(Method):
     ----------
     support : number of points of the support
     rounds : largest number of rounds
-    t : position on the geodesic, in (0, 1), or "random" for a new one each round. A random
-        position does not protect the data.
+    t : position on the geodesic. "own": each site, and the server for its step, draws a new one
+        from (0, 1) each round and tells nobody. "random": the server draws a new one for all each
+        round. Or a number in (0, 1). None of them protects the data.
     interpolant : "barycentric" keeps the support small; "exact" is the paper's exact
         interpolating measure, which reveals every sample to the server
-    reveal : whether sites send their distance to the support in the "last" message only or in
-        "every" round. Sending it last, as the paper proposes, does not protect data: the supports
-        of the earlier rounds reveal as much.
+    reveal : what sites send besides the supports. "distance": their distance to the last support
+        and nothing else, as in the paper; the result is then the paper's estimate, with bounds from
+        the triangle inequality. "last": also the summary of the cells of the last support, from
+        which a better estimate and tighter bounds follow. "every": this, and their distance in each
+        round. Sending it last does not protect data: the supports of the earlier rounds reveal as
+        much.
     tol : stop when the server's running estimate changes by less than this fraction in two
         consecutive rounds
     max_support : largest number of atoms that an exact interpolating measure may keep
-    init : support to start from, an array (points, features) or a Measure; its size is then the
-        number `support`. By default points are drawn around the pooled mean of the sites.
+    init : "normal" draws the first support from N(0, 1), for which sites tell nothing but their
+        number of features. By default points are drawn around the pooled mean of the sites. In
+        Python also an array (points, features) or a Measure, whose size is then `support`.
     covariance_type : form of the within-cell covariance that sites send in the final message
     """
 
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's rounds"
 
-    support: int = option(100, Integer(), "Number of support points.")
-    rounds: int = option(20, Integer(), "Largest number of rounds.")
-    t: float | Literal["random"] = option(
-        0.5,
-        Position(),
-        "Position on the geodesic, in (0, 1), or 'random'. A random position does not protect"
-        " the data.",
-    )
-    interpolant: Interpolant = option(
-        "barycentric",
-        Choice(get_args(Interpolant)),
-        "Interpolating measure that sites send; 'exact' reveals every sample to the server.",
-    )
-    reveal: Literal["last", "every"] = option(
-        "last", Choice(("last", "every")), "When sites send their distance to the support."
-    )
-    tol: float = option(
-        0.0, Number(), "Stop when the running estimate changes by less than this fraction."
-    )
-    max_support: int = option(1000, Integer(), "Largest support of an exact interpolating measure.")
-    init: Any = option(None, Points(), "Starting cloud.")
-    covariance_type: CovarianceType = option("auto", _COVARIANCE, _COVARIANCE_HELP)
+    support: int = 100
+    rounds: int = 20
+    t: Position = "own"
+    interpolant: Interpolant = "barycentric"
+    reveal: Literal["distance", "last", "every"] = "last"
+    tol: float = 0.0
+    max_support: int = 1000
+    init: Annotated[Any, start("normal")] = None
+    covariance_type: CovarianceType = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,18 +93,25 @@ class FedWaD(Method):
             if self.support not in (len(self.init), FedWaD.support):
                 raise InputError(
                     f"support is {self.support} and init has {len(self.init)} points; leave"
-                    " support out."
+                    " support out.",
+                    "conflicting-options",
                 )
             object.__setattr__(self, "support", len(self.init))
+        if self.tol > 0 and self.t == "own" and self.reveal != "every":
+            raise InputError(
+                "tol needs an estimate after each round, which the server has not if sites draw"
+                " their own t; set reveal to 'every', or t to 'random' or a number.",
+                "bad-option",
+            )
 
 
 @dataclass(frozen=True)
 class _MatrixRounds(Method):
     """The options of matrices in which supports travel."""
 
-    support: int = option(10, Integer(), "Number of support points.")
-    rounds: int = option(5, Integer(), "Number of rounds.")
-    covariance_type: CovarianceType = option("auto", _COVARIANCE, _COVARIANCE_HELP)
+    support: int = 10
+    rounds: int = 5
+    covariance_type: CovarianceType = "auto"
 
 
 @dataclass(frozen=True)
@@ -161,10 +139,13 @@ class Pairs(_MatrixRounds):
     support : number of points of each pair's support
     rounds : number of rounds
     covariance_type : form of the within-cell covariance that sites send in the final message
+    t : position on the geodesic: "own", "random" or a number in (0, 1), as for `FedWaD`
     """
 
     name: ClassVar[str] = "pairs"
     about: ClassVar[str] = "the paper's rounds, pair by pair"
+
+    t: Position = 0.5
 
 
 @dataclass(frozen=True)
@@ -179,7 +160,7 @@ class UnionCoreset(Method):
     weights : "equal" masses, or "free": each atom weighs what is nearest to it (k-means)
     init : "summaries" asks each site for one summary and starts from a coreset of a synthetic
         sample of the union, or as "moments" does if all sites refuse. "moments" draws points around
-        the pooled mean. An array (size, features) is itself the start.
+        the pooled mean. In Python an array (size, features) is itself the start.
     clients_per_round : number of random sites asked in a round; None asks all
     tol : stop when the bounds on the squared distance differ by less than this fraction and moving
         the atoms gains less than it
@@ -188,11 +169,11 @@ class UnionCoreset(Method):
     name: ClassVar[str] = "union"
     about: ClassVar[str] = "all sites' data together"
 
-    rounds: int = option(50, Integer(), _EPOCHS_HELP)
-    weights: Masses = option("equal", _WEIGHTS, _WEIGHTS_HELP)
-    init: Any = option("summaries", _INIT, _INIT_HELP)
-    clients_per_round: int | None = option(None, Integer(), _PER_ROUND_HELP)
-    tol: float = option(1e-4, Number(), "Stop when bounds and gains are below this fraction.")
+    rounds: int = 50
+    weights: Masses = "equal"
+    init: Start = "summaries"
+    clients_per_round: int | None = None
+    tol: float = 1e-4
 
 
 @dataclass(frozen=True)
@@ -207,19 +188,18 @@ class SummaryCoreset(Method):
     name: ClassVar[str] = "summary"
     about: ClassVar[str] = "from one summary of each site"
 
-    weights: Masses = option("equal", _WEIGHTS, _WEIGHTS_HELP)
+    weights: Masses = "equal"
 
 
 @dataclass(frozen=True)
 class _CoresetEpochs(Method):
     """The options of coresets that are learned by gradient steps."""
 
-    rounds: int = option(50, Integer(), _EPOCHS_HELP)
-    init: Any = option("moments", _INIT, _INIT_HELP)
-    clients_per_round: int = option(10, Integer(), _PER_ROUND_HELP)
-    tol: float = option(0.0, Number(), "Stop when bounds and gains are below this fraction.")
-    optimizer: Literal["adam", "sgd"] = option("adam", _OPTIMIZER, _OPTIMIZER_HELP)
-    learning_rate: float | None = option(None, Number(positive=True), _RATE_HELP)
+    rounds: int = 50
+    init: Start = "moments"
+    clients_per_round: int = 10
+    tol: float = 0.0
+    learning_rate: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -234,15 +214,19 @@ class FedWaDCoreset(_CoresetEpochs):
     tol : stop when an epoch moves the atoms by less than this fraction of the distance
     support : number of points of the support of each FedWaD distance
     inner_rounds : number of rounds of each FedWaD distance
-    optimizer : "adam" or "sgd"
-    learning_rate : by default a tenth of the data's scale for "adam", 0.5 for "sgd"
+    t : position on the geodesic: "own", "random" or a number in (0, 1), as for `FedWaD`
+    samples_per_client : number of random rows of each site that an epoch is about, as in the
+        paper; None takes all
+    learning_rate : of Adam; by default a tenth of the data's scale
     """
 
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's"
 
-    support: int = option(10, Integer(), "Number of support points.")
-    inner_rounds: int = option(20, Integer(), "Rounds of each FedWaD.")
+    support: int = 10
+    inner_rounds: int = 20
+    t: Position = 0.5
+    samples_per_client: int | None = None
 
 
 @dataclass(frozen=True)
@@ -251,7 +235,7 @@ class DirectCoreset(_CoresetEpochs):
 
     Parameters
     ----------
-    rounds, init, clients_per_round, tol, optimizer, learning_rate : as for `FedWaDCoreset`
+    rounds, init, clients_per_round, tol, learning_rate : as for `FedWaDCoreset`
     """
 
     name: ClassVar[str] = "direct"

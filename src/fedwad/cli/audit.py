@@ -1,70 +1,51 @@
-"""`fedwad audit DATA`: attacks of a curious server on your own data, before anything is sent."""
+"""`fedwad audit` and `fedwad plan`: what could be reconstructed, and what privacy would cost."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from rich.table import Table
 
 import fedwad
-from fedwad._audit import AuditResult, Method, Row
-from fedwad._matrix.api import Progress
-from fedwad.cli.columns import DataFile, TableOptions
-from fedwad.cli.console import (
-    command_line,
-    exit_on_error,
-    make_table,
-    print_json,
-    print_text,
-    progress_bar,
-    screen,
-)
-from fedwad.cli.option_groups import Json, Output, Seed, expand_option_groups
-from fedwad.cli.policy_check import TRAINING_WARNING, untried_kinds
+from fedwad._words import pluralize
+from fedwad.audit import AuditResult, Method, Score
+from fedwad.cli.console import make_table, print_json, print_text, progress_bar, screen
+from fedwad.cli.node import TRAINING_WARNING, untried_kinds
+from fedwad.cli.options import Data, Output, SavedOutput, Seed, SiteOptions
+from fedwad.compare import Progress
+from fedwad.errors import InputError
 from fedwad.federation import Policy
+from fedwad.privacy import plan as simulate_releases
+from fedwad.tables import Schema, redact
 
-__all__ = ["audit"]
 
-
-@exit_on_error
-@expand_option_groups
 def audit(
-    data: DataFile,
-    table_options: TableOptions,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="The policy of your node, a .toml file; by default everything is answered."
-        ),
-    ] = None,
-    method: Annotated[
-        Method | None, typer.Option(help="Attack one method only.", show_default=False)
-    ] = None,
+    data: Data,
+    *,
+    table_options: SiteOptions,
+    output: SavedOutput,
+    policy: Path | None = None,
+    method: Method | None = None,
     seed: Seed = 0,
-    save: Annotated[
-        Path | None, typer.Option(help="Write the result, without records, to this .json file.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write an HTML report to this file. It shows some of your records: keep it safe."
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if records were reconstructed.")
-    ] = False,
-    as_json: Json = False,
+    strict: bool = False,
 ) -> None:
     """What could a curious server reconstruct of your data?
 
     The known attacks run against a client with your data and your policy, on this machine. Nothing
     is sent, and no ledger is written. The result counts the reconstructed records and compares
-    them with a fresh sample of the same population.
+    them with a fresh sample of the same population. The report shows some of your records: keep it
+    safe. What --save writes has none.
+
+    Example: `fedwad audit paris.csv --policy paris.toml`
+
+    Parameters
+    ----------
+    policy : the policy of your node, a .toml file; by default everything is answered
+    method : attack one method only
+    strict : exit with 1 if records were reconstructed
     """
-    Output(save, report).check([str(data)])
+    output.check([data])
     with progress_bar("Attacking") as bar:
         result = fedwad.audit(
             data,
@@ -74,31 +55,43 @@ def audit(
             **table_options.columns.to_options(),
             callback=lambda name, done, total: bar.progress(Progress(name, done, total)),
         )
-    if save is not None:
-        result.save(save)
-    if report is not None:
-        from fedwad.report.page import write_audit
-
-        write_audit(result, report, command=command_line())
-    if as_json:
+    output.write(result)
+    if output.as_json:
         print_json(result.to_dict())
     else:
-        _show(result, data)
-        _warn_of_untried(policy)
+        _show_audit(result, data)
+        allowed = [] if policy is None else untried_kinds(Policy.load(policy))
+        if allowed:
+            print_text(f"Warning: the policy allows {', '.join(allowed)}. {TRAINING_WARNING}")
     if strict and result.leaks:
         raise typer.Exit(1)
 
 
-def _show(result: AuditResult, data: Path) -> None:
+def _show_audit(result: AuditResult, data: str) -> None:
     """The attacks as a table, the reasons of refusals, and a verdict for each method."""
     count = str(result.n_attacked)
     if result.n_attacked < result.n_records:
         count += f" of {result.n_records}"
-    print_text(f"Attacks on the records of {data}, {count}, under {result.policy}")
-    screen.print(_attacks(result))
-    for reason in dict.fromkeys(_reason(row) for row in result.rows):
-        if reason:
-            print_text(reason)
+    print_text(f"Attacks on the records of {redact(data)}, {count}, under {result.policy}")
+    titles = ("method", "attack", "answers", "exactly", "within 10%", "closest")
+    table = make_table(*titles, left=("method", "attack"), no_wrap=True)
+    reasons: list[str] = []  # why attacks have no score
+    for row in result.rows:
+        numbers = _numbers(row.score)
+        if not math.isfinite(row.score.closest):
+            word = "skipped" if row.skipped_reason else "refused" if row.refused else ""
+            numbers = [word, "", ""]
+            reasons += [f"Not tried: {row.skipped_reason}"] if row.skipped_reason else []
+            reasons += [f"Refused: {row.refused}"] if word == "refused" else []
+        style = "bold red" if row.leaks else ""
+        table.add_row(row.method, row.attack, str(row.answered), *numbers, style=style)
+    table.add_row("", "a fresh sample, to compare", "", *_numbers(result.baseline))
+    screen.print(table)
+    for reason in dict.fromkeys(reasons):
+        print_text(reason)
+    for row in result.rows:
+        if row.words:
+            print_text(f"{row.attack.capitalize()}: {row.words}.")
     screen.print()
     for method in result.methods:
         print_text(result.verdict(method))
@@ -109,35 +102,81 @@ def _show(result: AuditResult, data: Path) -> None:
     )
 
 
-def _warn_of_untried(policy: Path | None) -> None:
-    """Name the request kinds that the policy allows and that no rule makes safe."""
-    allowed = [] if policy is None else untried_kinds(Policy.load(policy))
-    if allowed:
-        print_text(f"Warning: the policy allows {', '.join(allowed)}. {TRAINING_WARNING}")
+def _numbers(score: Score) -> list[str]:
+    return [str(score.exact), str(score.near), f"{score.closest:.2f}"]
 
 
-def _attacks(result: AuditResult) -> Table:
-    titles = ("method", "attack", "answers", "exactly", "within 10%", "closest")
-    table = make_table(*titles, left=("method", "attack"), no_wrap=True)
-    for row in result.rows:
-        style = "bold red" if row.leaks else ""
-        table.add_row(row.method, row.attack, str(row.answered), *_numbers(row), style=style)
-    base = result.baseline
-    numbers = [str(base.exact), str(base.near), f"{base.closest:.2f}"]
-    table.add_row("", "a fresh sample, to compare", "", *numbers)
-    return table
+_VERDICT_SENTENCES = {
+    "feasible": "Feasible: the order of such distances is kept, and their size is known.",
+    "rough": "Rough: either the order of such distances or their size is lost in noise.",
+    "not feasible": "Not feasible: noise would decide the order of such distances.",
+}
 
 
-def _numbers(row: Row) -> list[str]:
-    if math.isfinite(row.score.closest):
-        return [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
-    return ["skipped" if row.skipped_reason else "refused" if row.refused else "", "", ""]
+def plan(
+    *,
+    n: int,
+    epsilon: list[float],
+    output: Output,
+    d: int | None = None,
+    schema: Path | None = None,
+    delta: float = 1e-5,
+    clip_norm: float | None = None,
+    nearest: float = 0.5,
+    farthest: float = 1.0,
+    seed: Seed = 0,
+) -> None:
+    """Is differential privacy feasible at this size? Simulated releases show the error; nothing is
+    spent.
 
+    Example: `fedwad plan --n 2000 --d 12 --epsilon 1`
 
-def _reason(row: Row) -> str:
-    """Why an attack has no score; empty if it has one."""
-    if math.isfinite(row.score.closest):
-        return ""
-    if row.skipped_reason:
-        return f"Not tried: {row.skipped_reason}"
-    return f"Refused: {row.refused}" if row.refused else ""
+    Parameters
+    ----------
+    n : samples of each site
+    epsilon : epsilon of the guarantee; may be repeated
+    d : features
+    schema : schema file of the tables, instead of --d
+    delta : delta of the guarantee, well below 1 / number of samples
+    clip_norm : with --d: the public clip norm, in units of a row's typical norm; 2 when left out
+    nearest : distance between populations like that of your nearest pair
+    farthest : a larger distance that must come out larger, too
+    """
+    output.check()
+    if (d is None) == (schema is None):
+        raise InputError(
+            "Give the number of features as --d, or --schema, which has it.", "missing-option"
+        )
+    loaded = None if schema is None else Schema.load(schema)
+    if loaded is not None and clip_norm is not None:
+        raise InputError(
+            "--clip-norm is for --d; a schema has the bins of its columns.", "conflicting-options"
+        )
+    features = loaded or d or 0
+    norm = 2.0 if clip_norm is None else clip_norm
+    reports = [
+        simulate_releases(n, features, value, delta, norm, seed, nearest=nearest, farthest=farthest)
+        for value in epsilon
+    ]
+    first = reports[0]
+    bins = "the schema's" if loaded is not None else f"{norm:g} typical norms wide"
+    simulated = (
+        f"Simulated: sites of {n} rows and {pluralize(first.columns, 'column')}, whose populations"
+        f" are {first.nearest:.3g} and {first.farthest:.3g} apart; bins are {bins}. The guarantee"
+        " is per row. Your data may differ."
+    )
+    output.write(reports, sentence=simulated)
+    if output.as_json:
+        print_json({"plans": [one.to_dict() for one in reports]})
+        return
+    titles = ("epsilon", "error of a distance", "order kept", "enough rows", "verdict")
+    table = make_table(*titles, left=("verdict",))
+    for one in reports:
+        enough = "" if one.verdict == "feasible" else f"about {one.enough}"
+        if one.enough is None:
+            enough = f"over {1000 * one.n}"
+        numbers = f"{one.epsilon:g}", f"{one.error:.0%}", f"{one.order:.0%}"
+        table.add_row(*numbers, enough, _VERDICT_SENTENCES[one.verdict])
+    screen.print(table)
+    print_text(simulated)
+    output.print_report()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import logging
+import math
 import re
 import shlex
 import sys
+import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -28,35 +31,17 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from fedwad._matrix.api import Progress as Step
 from fedwad._words import format_bytes, to_printable
+from fedwad.compare import Progress as Step
 from fedwad.errors import DataWarning, FedwadError
 from fedwad.federation import Traffic
-from fedwad.ot import announce_compiling
+from fedwad.tables import redact
+from fedwad.transport import announce_compiling
+from fedwad.transport import warm_up as compile_all
 
-__all__ = [
-    "EXIT_DIFFERENT",
-    "Bar",
-    "command_line",
-    "describe_traffic",
-    "exit_on_error",
-    "make_table",
-    "print_failed",
-    "print_json",
-    "print_path",
-    "print_text",
-    "progress_bar",
-    "screen",
-    "stderr",
-    "use_option_names",
-    "warn_small_cells",
-]
-
-_FEW_SAMPLES = 10
 _QUOTED = r"'[^']*'|\"[^\"]*\""  # as `shlex.quote` quotes; commas and brackets may be inside
 
-#: The exit code of a command that found what it looked for: a difference, a drift, a stranger.
-EXIT_DIFFERENT = 3
+_UNTESTED = ("not-tested", "too-few-rows")  # codes of errors that say that one cannot tell
 
 #: Standard output, for results; with --json it has nothing but the one object.
 screen = Console(highlight=False)
@@ -68,7 +53,10 @@ T = TypeVar("T")
 
 
 def exit_on_error(command: Callable[P, T]) -> Callable[P, T]:
-    """Print an error that a user can cause as one sentence and exit with 2; exit 130 on Ctrl-C."""
+    """Print an error that a user can cause as one sentence and exit with 2; exit 130 on Ctrl-C.
+
+    The exit code is 4 if the error says that the data cannot be tested.
+    """
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -80,12 +68,14 @@ def exit_on_error(command: Callable[P, T]) -> Callable[P, T]:
         except FedwadError as error:
             sentence = use_option_names(str(error))
             stderr.print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
-            raise typer.Exit(2) from None
+            raise typer.Exit(4 if error.code in _UNTESTED else 2) from None
         except KeyboardInterrupt:
             stderr.print("Interrupted; no result was written.")
             raise typer.Exit(130) from None
 
-    wrapper.__doc__ = _join_lines(command.__doc__)
+    # Each paragraph on one line, so that help fits any terminal.
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    wrapper.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     return wrapper
 
 
@@ -108,19 +98,30 @@ def use_option_names(sentence: str) -> str:
         words = re.split(rf", (?=(?:{_QUOTED}|[^'\"])*$)", match[2])
         return f"({' '.join(f'--{match[1]} {word}' for word in words)})"
 
+    sentence = sentence.replace("header=False", "--no-header").replace("header=True", "--header")
     return re.sub(rf"\((drop|missing): ((?:{_QUOTED}|.)*?)\)(?=[,.;]|$)", to_options, sentence)
 
 
-def _join_lines(text: str | None) -> str:
-    """Return a docstring with each paragraph on one line, so that help fits any terminal."""
-    paragraphs = inspect.cleandoc(text or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+def exit_by(found: bool | None, enough: int = 1) -> None:
+    """End the command with 3 if a difference was found, and with 4 if too few rows cannot tell.
+
+    A drift, and a site that fits nowhere, are differences. `enough` rows would do; if it is 0,
+    nothing was tested for another reason.
+    """
+    if found or (found is None and enough):
+        raise typer.Exit(3 if found else 4)
 
 
-def print_failed(name: str, reason: str) -> None:
-    """Say that the result lacks this site, and the reason that the site gave."""
-    line = Text.assemble((f"Without {to_printable(name)}:", "bold"), f" {to_printable(reason)}")
-    screen.print(line, soft_wrap=True)
+def print_sentence(sentence: str) -> None:
+    """Print the answer, with which the output of a command begins."""
+    screen.print(Text(to_printable(sentence), style="bold"), soft_wrap=True)
+
+
+def print_failed(failed: Mapping[str, str]) -> None:
+    """Say which sites the result lacks, with the reason that each gave."""
+    for name, reason in failed.items():
+        line = Text.assemble((f"Without {to_printable(name)}:", "bold"), f" {to_printable(reason)}")
+        screen.print(line, soft_wrap=True)
 
 
 def print_text(text: str) -> None:
@@ -141,13 +142,21 @@ def describe_traffic(traffic: Traffic) -> str:
 
 
 def command_line() -> str:
-    """Return the command as it was typed, for reports."""
-    return shlex.join(["fedwad", *sys.argv[1:]])
+    """Return the command as it was typed, for reports, without users and passwords."""
+    return shlex.join(["fedwad", *map(redact, sys.argv[1:])])
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """Print one JSON object on standard output."""
-    typer.echo(json.dumps(content))
+    """Print one JSON object on standard output; null stands for numbers that are not finite."""
+    typer.echo(json.dumps(_finite(content), allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 class Bar:
@@ -165,9 +174,25 @@ class Bar:
         self._progress.update(self._task, description=to_printable(text))
 
 
+class _ShowLog(logging.Handler):
+    """What the library logs about reading a table, as the line of a bar."""
+
+    def __init__(self, bar: Bar) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._bar.line(record.getMessage())
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Bar]:
-    """Show a bar on standard error whose length becomes known on the way."""
+    """Show a bar on standard error whose length becomes known on the way.
+
+    It also shows how many rows of a large table are read.
+    """
+    logger = logging.getLogger("fedwad.tables")
+    level = logger.level
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),  # lines come from an engine
@@ -178,7 +203,15 @@ def progress_bar(title: str) -> Iterator[Bar]:
         transient=True,
         disable=not stderr.is_terminal,
     ) as progress:
-        yield Bar(progress, progress.add_task(title, total=None))
+        bar = Bar(progress, progress.add_task(title, total=None))
+        handler = _ShowLog(bar)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield bar
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
 
 
 def make_table(*titles: str, left: Collection[str] = (), no_wrap: bool = False) -> Table:
@@ -189,29 +222,53 @@ def make_table(*titles: str, left: Collection[str] = (), no_wrap: bool = False) 
     return table
 
 
-def warn_small_cells(min_cell_size: int | None, method: str) -> None:
+def print_facts(rows: Iterable[tuple[str, str | None]]) -> None:
+    """Print the numbers behind an answer, each with its name, without those that are None."""
+    table = Table.grid(padding=(0, 2))
+    for term, text in rows:
+        if text is not None:
+            table.add_row(term, text)
+    screen.print(table)
+
+
+def warn_small_cells(min_cell_size: int | None, method: str, few: int = 10) -> None:
     """Print a warning if a number that was sent stands for few samples.
 
     `method` is that of a distance or matrix, or else "coreset" or "embed".
     """
-    if min_cell_size is None or min_cell_size >= _FEW_SAMPLES:
+    if min_cell_size is None or min_cell_size >= few:
         return
-    what = (
-        "single samples were sent as they are"
-        if min_cell_size == 1
-        else f"some numbers that were sent stand for only {min_cell_size} samples"
+    what = f"some numbers that were sent stand for only {min_cell_size} samples"
+    if min_cell_size == 1:
+        what = "single samples were sent as they are"
+    advice = {
+        "summary": f"A site with fewer than {few} samples has one cell; a policy can refuse that.",
+        "coreset": "At a real site the policy can refuse cells of few samples.",
+        "embed": "With real sites take a smaller --support; a policy can refuse small cells.",
+    }
+    otherwise = (
+        "With real sites take a smaller --support, or --method summary, which keeps at least"
+        f" {few} samples in a cell where a site has as many."
     )
-    if method == "summary":
-        advice = (
-            f"A site with fewer than {_FEW_SAMPLES} samples has one cell; a policy can refuse that."
-        )
-    elif method == "coreset":
-        advice = "At a real site the policy can refuse cells of few samples."
-    elif method == "embed":
-        advice = "With real sites take a smaller --support; a policy can refuse small cells."
+    print_text(f"Warning: {what}. {advice.get(method, otherwise)}")
+
+
+def warm_up(*, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Compile everything now, so that the first distance on this machine does not wait.
+
+    For installers and container images: numba keeps the compiled code beside the package, or in
+    NUMBA_CACHE_DIR.
+
+    Example: `fedwad warm-up`
+
+    Parameters
+    ----------
+    as_json : print one JSON object on standard output
+    """
+    started = time.perf_counter()
+    names = compile_all()
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({"functions": list(names), "seconds": seconds})
     else:
-        advice = (
-            "With real sites take a smaller --support, or --method summary, which keeps at least"
-            f" {_FEW_SAMPLES} samples in a cell where a site has as many."
-        )
-    print_text(f"Warning: {what}. {advice}")
+        print_text(f"{len(names)} functions are compiled ({seconds:.1f} s).")

@@ -1,139 +1,122 @@
-"""Pictures of a distance by round, of the eigengap, and of drift over time."""
+"""Pictures of coresets, as sheets of images or points in two directions, and of drift."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fedwad._distance.result import DistanceResult
-from fedwad._files import write_atomically
-from fedwad.clusters import Suggestion
+from fedwad._files import new_figure
+from fedwad.compare.plots import COLOUR, written
+from fedwad.coresets.result import CoresetResult
 from fedwad.errors import InputError
+from fedwad.transport import Floats
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "convergence",
-    "drift_history",
-    "eigengap",
-    "new_figure",
-    "render",
-    "write_chart",
-    "write_picture",
-]
 
-_RUST, _BLUE, _BLACK = "#c1440e", "#1f6f8b", "#222222"
-_ENDINGS = (".png", ".svg", ".pdf")
-_NO_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # metadata for `savefig`
+def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+    """The given shape of an image, or that of a square with so many pixels.
 
-
-def convergence(result: DistanceResult, path: str | Path, exact: float | None = None) -> None:
-    """Draw a distance by round: the paper's estimate, our bounds and estimate, the exact value."""
-    axes = new_figure(6.4, 4.2).subplots()
-    rounds = np.array([record.number for record in result.history])
-    for name, label, colour in (
-        ("fedwad", "FedWaD, the paper's estimate", _RUST),
-        ("upper", "certified upper bound", _BLUE),
-    ):
-        values = np.array([getattr(record, name) for record in result.history], dtype=float)
-        finite = np.isfinite(values)
-        axes.plot(rounds[finite], values[finite], "o-", markersize=3, color=colour, label=label)
-    axes.axhspan(
-        result.lower, result.upper, color=_BLUE, alpha=0.08, label="certified interval at the end"
-    )
-    axes.axhline(result.value, color=_BLUE, linewidth=1.2, label="our estimate")
-    if exact is not None:
-        axes.axhline(
-            exact, color=_BLACK, linestyle="--", linewidth=1.2, label="exact (data pooled)"
-        )
-    axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
-    write_chart(axes, path)
-
-
-def eigengap(suggestion: Suggestion, path: str | Path) -> None:
-    """Draw the smallest Laplacian eigenvalues; k before the largest gap suggest k clusters."""
-    axes = new_figure(6.4, 4.2).subplots()
-    numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
-    is_before_gap = numbers <= suggestion.k
-    axes.plot(
-        numbers[is_before_gap],
-        suggestion.eigenvalues[is_before_gap],
-        "o",
-        color=_BLUE,
-        label=f"before the gap: {suggestion.k}",
-    )
-    axes.plot(
-        numbers[~is_before_gap],
-        suggestion.eigenvalues[~is_before_gap],
-        "o",
-        color=_RUST,
-        label="after it",
-    )
-    axes.axvline(suggestion.k + 0.5, color=_BLACK, linestyle="--", linewidth=1)
-    axes.set(
-        xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?"
-    )
-    write_chart(axes, path)
-
-
-def drift_history(entries: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw the distances of a history, what chance alone gives, and where drift was found.
-
-    `entries` are the comparisons that `Reference.history` returns.
+    None if no shape is given and the features cannot be a square image of at least 16 pixels.
     """
-    axes = new_figure(6.4, 4.2).subplots()
-    numbers = np.array([entry["test"] for entry in entries])
-    values = np.array([entry["value"] for entry in entries], dtype=float)
-    noise = np.array([entry["noise"] for entry in entries], dtype=float)
-    drift = np.array([bool(entry["drift"]) for entry in entries])
-    axes.fill_between(numbers, 0, noise, color=_BLUE, alpha=0.15, label="chance alone")
-    axes.plot(numbers, values, "o-", color=_BLUE, label="distance from the reference")
-    axes.plot(numbers[drift], values[drift], "o", color=_RUST, label="drift")
-    axes.set(xlabel="comparison number", ylabel="distance", title="Drift since the reference")
-    axes.set_ylim(bottom=0)
-    write_chart(axes, path)
+    if shape is not None:
+        if (
+            math.prod(shape) != features
+            or len(shape) not in (2, 3)
+            or (len(shape) == 3 and shape[2] != 3)
+        ):
+            raise InputError(
+                f"shape is {shape}; give (rows, columns) or (rows, columns, 3) of {features}"
+                " numbers.",
+                "wrong-shape",
+            )
+        return shape
+    side = math.isqrt(features)
+    return (side, side) if side * side == features >= 16 else None
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches."""
-    from matplotlib.figure import Figure
+def coreset_picture(
+    result: CoresetResult, path: Any = None, *, shape: tuple[int, ...] | None = None
+) -> Figure:
+    """Draw a coreset, and write the figure if there is a .png, .svg or .pdf file for it.
 
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def write_chart(axes: Axes, path: str | Path, *, integer_x: bool = True) -> None:
-    """Add a legend, remove the frame at the top and on the right, and write the figure."""
-    if integer_x:
-        axes.locator_params(axis="x", integer=True)
-    axes.legend(fontsize=8, frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    write_picture(cast("Figure", axes.figure), path)
-
-
-def write_picture(figure: Figure, path: str | Path) -> None:
-    """Write the figure in the format that the ending of the path names."""
-    path = Path(path)
-    if path.suffix.lower() not in _ENDINGS:
-        raise InputError(
-            f"{path} ends in '{path.suffix}'; pictures can be written as {' '.join(_ENDINGS)}."
-        )
-    write_atomically(path, render(figure, path.suffix.lower().lstrip(".")))
-
-
-def render(figure: Figure, ending: str, dpi: int = 150) -> bytes:
-    """The figure in the format of a file ending such as "png".
-
-    Equal figures give equal bytes: there is no date and no random id.
+    Points that are images become rows of images, the heaviest first. Other points are drawn in
+    their two principal directions, or as they are if they have one or two features; heavier points
+    are larger.
     """
-    from matplotlib import rc_context
+    tight = result.upper - result.lower <= 1e-3 * result.upper
+    value = f"{result.value:.4g}" if tight else f"{result.lower:.4g} to {result.upper:.4g}"
+    image = image_shape(result.points.shape[1], shape)
+    if image is None:
+        axes = new_figure(6.4, 4.8).subplots()
+        points, (across, up) = project_to_plane(result)
+        sizes = 60 * len(result) * result.weights
+        look: dict[str, Any] = {"alpha": 0.7, "color": COLOUR, "label": f"W2 {value}"}
+        axes.scatter(points[:, 0], points[:, 1], s=sizes, **look)
+        axes.set(xlabel=across, ylabel=up)
+        axes.set_aspect("equal", adjustable="datalim")  # the distance is Euclidean
+        axes.legend(fontsize=8, frameon=False)
+        return written(cast("Figure", axes.figure), path)
+    low, high = float(result.points.min()), float(result.points.max())
+    columns = min(20, len(result))
+    height = 0.55 * -(-len(result) // columns) * image[0] / image[1]
+    axes = new_figure(0.55 * columns + 0.2, height + 0.3).subplots()
+    order = np.argsort(-result.weights, kind="stable")
+    picture = sheet(result.points[order], image, columns, low, high)
+    axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_title(f"W2 {value}", fontsize=8, loc="left")
+    axes.set_axis_off()
+    return written(cast("Figure", axes.figure), path)
 
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "fedwad"}):
-        figure.savefig(buffer, format=ending, dpi=dpi, metadata=_NO_DATES.get(ending))
-    return buffer.getvalue()
+
+def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high: float) -> Floats:
+    """Images side by side in one array, one white pixel apart.
+
+    Numbers from `low` to `high` become shades from 0, black, to 1, white.
+    """
+    rows = -(-len(points) // columns)
+    height, width = shape[0] + 1, shape[1] + 1
+    canvas = np.ones((rows * height - 1, columns * width - 1, *shape[2:]))
+    scaled = np.clip((points - low) / ((high - low) or 1.0), 0.0, 1.0)
+    for number, image in enumerate(scaled):
+        top, left = (number // columns) * height, (number % columns) * width
+        canvas[top : top + shape[0], left : left + shape[1]] = image.reshape(shape)
+    return canvas
+
+
+def feature_names(result: CoresetResult) -> tuple[str, ...]:
+    """Names of the features, or numbers for them, counting from 1."""
+    return result.features or tuple(f"feature {k + 1}" for k in range(result.points.shape[1]))
+
+
+def project_to_plane(result: CoresetResult) -> tuple[Floats, tuple[str, str]]:
+    """Coordinates (S, 2) of the points, and the names of the axes.
+
+    One or two features are the axes themselves. With more, the axes are the two principal
+    directions of all points, named after their main features.
+    """
+    names, points = feature_names(result), result.points
+    n_features = points.shape[1]
+    if n_features <= 2:
+        flat = np.column_stack([points, np.zeros(len(points))])[:, :2]
+        return flat, (names[0], names[1] if n_features == 2 else "")
+    centre = points.mean(axis=0)
+    scale = float(np.abs(points - centre).max()) or 1.0  # keeps squares finite
+    directions = np.linalg.svd((points - centre) / scale, full_matrices=False)[2][:2].T
+    if directions.shape[1] < 2:  # a single point
+        directions = np.column_stack([directions, np.zeros(n_features)])
+    coordinates = scale * (((points - centre) / scale) @ directions)
+    given = names if result.features else ()
+    first, second = directions.T
+    axes = _direction_name("first", first, given), _direction_name("second", second, given)
+    return coordinates, axes
+
+
+def _direction_name(which: str, direction: Floats, names: tuple[str, ...]) -> str:
+    """`first principal direction, mostly age and dose`, as far as features have large loadings."""
+    largest = np.argsort(-np.abs(direction))[:2] if names else ()
+    main = [names[k] for k in largest if direction[k] ** 2 > 0.2]
+    return f"{which} principal direction" + (f", mostly {' and '.join(main)}" if main else "")

@@ -3,83 +3,43 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
-from pathlib import Path
+from typing import Any
 
-from fedwad._audit import AuditResult, Score
-from fedwad._words import pluralize
-from fedwad.errors import InputError
-from fedwad.report.page._elements import facts, scrolling, table, term_paragraphs
-from fedwad.report.page._frame import Section, write_page
-from fedwad.report.page._records import records_and_guesses
-from fedwad.report.page._text import escape, tag
+import numpy as np
+from markupsafe import Markup
 
-__all__ = ["write_audit"]
+from fedwad._words import format_value, pluralize
+from fedwad.audit import AuditResult, Samples, Score
+from fedwad.report.page._coreset import png
+from fedwad.report.page._text import picture
+from fedwad.transport import Floats
 
 
-def write_audit(
-    result: AuditResult,
-    path: str | Path,
-    *,
-    command: str | None = None,
-    title: str | None = None,
-    when: datetime | None = None,
-) -> None:
-    """Write an audit as one self-contained HTML file.
+def audit_page(result: AuditResult) -> dict[str, Any]:
+    """What the template of an audit shows: a few records and their reconstructions too.
 
-    The page shows a few records and their reconstructions, so keep it with the data. A result that
-    was loaded from a file has none to show.
+    A result that was loaded from a file has none to show.
     """
-    if not isinstance(result, AuditResult):
-        raise InputError(
-            f"The result is a {type(result).__name__}; give the result of fedwad.audit."
-        )
-    sections = [Section("The verdict", _verdicts(result)), Section("The attacks", _attacks(result))]
-    if result.samples is not None:
-        sections.append(Section("Records and reconstructions", records_and_guesses(result.samples)))
-    sections += [
-        Section("How it was made", _method(result), "left"),
-        Section("How to read it", term_paragraphs(_HOW_TO_READ, None), "right"),
-    ]
-    heading = title or "What could a curious server reconstruct?"
-    write_page(path, heading, sections, lead=_lead(result), command=command, when=when)
-
-
-def _lead(result: AuditResult) -> str:
     records = pluralize(result.n_attacked, "record")
-    if not result.leaks:
-        text = f"No attack got more of {records} than a fresh sample would give."
+    if not any(row.leaks and not row.words for row in result.rows):
+        answer = f"No attack got more of {records} than a fresh sample would give."
+        if any(row.tells_members for row in result.rows):
+            answer = f"No attack reconstructed more of {records} than a fresh sample would give,"
+            answer += " but rows of the data are told from others."
     elif result.recovered:
-        text = f"{result.recovered:,} of {records} reconstructed exactly."
+        answer = f"{result.recovered:,} of {records} reconstructed exactly."
     else:
-        text = f"Some of {records} nearly reconstructed."
-    return tag("p", escape(f"Under {result.policy}: {text}"), class_="lead")
-
-
-def _verdicts(result: AuditResult) -> str:
+        answer = f"Some of {records} nearly reconstructed."
     leaking = {row.method for row in result.rows if row.leaks}
-    return "".join(
-        tag("p", escape(result.verdict(method)), class_="warning" if method in leaking else None)
-        for method in result.methods
-    )
-
-
-def _attacks(result: AuditResult) -> str:
-    head = ["attack", "method", "requests", "verdict", "answered"]
-    head += ["exactly", "within 10%", "closest"]
-    rows = [
-        [
-            escape(row.attack),
-            escape(row.method),
-            escape(row.requests),
-            escape(row.verdict(result.n_attacked)),
-            str(row.answered),
-            *_numbers(row.score),
-        ]
-        for row in result.rows
-    ]
-    rows.append(["a fresh sample, for comparison", "", "", "", "", *_numbers(result.baseline)])
-    return scrolling(table(head, rows, "What each attack got", text_columns=4), "attacks")
+    drawn = f", drawn from {result.n_records:,}" if result.n_attacked < result.n_records else ""
+    return {
+        "title": "What could a curious server reconstruct?",
+        "sentence": f"Under {result.policy}: {answer}",
+        "verdicts": [(result.verdict(method), method in leaking) for method in result.methods],
+        "numbers": _numbers,
+        "guesses": [] if result.samples is None else records_and_guesses(result.samples),
+        "records": records + drawn,
+    }
 
 
 def _numbers(score: Score) -> list[str]:
@@ -89,38 +49,53 @@ def _numbers(score: Score) -> list[str]:
     return [str(score.exact), str(score.near), f"{score.closest:.2f}"]
 
 
-def _method(result: AuditResult) -> str:
-    records = pluralize(result.n_attacked, "record")
-    if result.n_attacked < result.n_records:
-        records += f", drawn from {result.n_records:,}"
-    return facts(
-        [
-            ("records", escape(records)),
-            ("features", escape(f"{result.n_features:,}")),
-            ("policy", escape(result.policy)),
-            ("seed", escape(result.seed)),
-            ("sent", "nothing; everything ran on one machine"),
+def records_and_guesses(samples: Samples) -> list[dict[str, Any]]:
+    """Tables of a few records, and the closest guess of each attack to each of them.
+
+    Records are images if they are squares of 36 numbers or more, without names. Else there is a
+    table for each record: a row for each column, and a column for each attack.
+    """
+    rows = [("your record", samples.records)]
+    rows += [
+        (f"{method}: {attack}", points) for (method, attack), points in samples.guesses.items()
+    ]
+    count, features = samples.records.shape
+    low, high = float(samples.records.min()), float(samples.records.max())
+    side = math.isqrt(features)
+    if side * side == features >= 36 and low >= 0 and samples.features is None:
+
+        def image(pixels: Floats) -> Markup:  # dark on light
+            shade = np.clip((pixels.reshape(side, side) - low) / (high - low or 1.0), 0, 1)
+            return picture(png(1 - shade), "", width=64, height=64)
+
+        return [
+            {
+                "head": ["", *(f"record {k + 1}" for k in range(count))],
+                "rows": [[title, *map(image, points)] for title, points in rows],
+                "caption": "The closest guess to each record",
+            }
         ]
-    )
+    schema = samples.schema
+    names = samples.features or tuple(f"column {k + 1}" for k in range(features))
 
+    def texts(record: Floats) -> dict[str, str]:
+        if schema is None:
+            return {name: f"{value:.4g}" for name, value in zip(names, record, strict=True)}
+        values = schema.describe(record).items()
+        return {column: format_value(value, schema[column].kind) for column, value in values}
 
-_HOW_TO_READ = (
-    (
-        "Exactly",
-        "means within a millionth of the typical distance from a record to its nearest neighbour.",
-    ),
-    (
-        "Closest",
-        "is the median distance from a record to the closest guess, divided by the typical distance"
-        " from a record to its nearest neighbour.",
-    ),
-    (
-        "A fresh sample",
-        "is what other records of the same population reveal about each of yours. A leak is more"
-        " than that.",
-    ),
-    (
-        "No proof",
-        "follows from failed attacks. Differential privacy is a guarantee against all attacks.",
-    ),
-)
+    tables: list[dict[str, Any]] = []
+    for k in range(min(3, count)):
+        cells = [texts(points[k]) for _, points in rows]
+        shown = list(cells[0])[:20]
+        caption = f"Record {k + 1}, and the closest guess of each attack"
+        if len(cells[0]) > len(shown):
+            caption += f" (the first {len(shown)} of {len(cells[0])} columns)"
+        tables.append(
+            {
+                "head": ["column", *(title for title, _ in rows)],
+                "rows": [[column, *(one[column] for one in cells)] for column in shown],
+                "caption": caption,
+            }
+        )
+    return tables

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedwad.ot import Floats
-
-__all__ = ["CLUSTER_COLOURS", "N_SHADES", "RAMP", "colour_css", "contrast", "shade_index"]
+from fedwad.transport import Floats
 
 #: Shades of the ramp. Readers cannot distinguish finer steps in neighbouring cells.
 N_SHADES = 32

@@ -6,118 +6,46 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from fedwad._coreset.result import CoresetResult
-from fedwad._words import format_bytes, pluralize
-from fedwad.errors import InputError
-from fedwad.ot import Floats
-from fedwad.report.coresets import image_shape, sheet
-from fedwad.report.page._closing import method_text, rounds_text, what_was_sent
-from fedwad.report.page._curve import Band, Curve, Part, chart
-from fedwad.report.page._digits import Digits, Rounding
-from fedwad.report.page._elements import collapsible, facts, scrolling, table, term_paragraphs
-from fedwad.report.page._frame import Section
-from fedwad.report.page._opening import missing_sites
-from fedwad.report.page._scatter import points_table, scatter
-from fedwad.report.page._text import escape, tag
-
-__all__ = ["coreset_lead", "coreset_sections", "coreset_title"]
-
-_METHODS = {
-    "union": "power cells of the union of all sites",
-    "summary": "from one summary of each site",
-    "fedwad": "the paper's, FedWaD with a few random sites at a time",
-    "direct": "the coreset itself is sent to a few random sites at a time",
-}
-_STYLES = ("ours", "paper", "running", "exact")  # classes of the style sheet, for the curves
-_MAX_COLUMNS = 10  # images in a row
+from fedwad._words import pluralize
+from fedwad.compare.digits import Digits
+from fedwad.coresets.result import CoresetResult
+from fedwad.report.page._curve import Part, chart
+from fedwad.report.page._figures import PointMap, draw_both_widths
+from fedwad.report.page._text import drawing, escape, picture, shorten, tag
+from fedwad.report.pictures import feature_names, image_shape, project_to_plane, sheet
+from fedwad.transport import Floats
 
 
-def coreset_title(result: CoresetResult) -> str:
-    """The heading of the page."""
+def coreset_page(result: CoresetResult, shape: tuple[int, ...] | None) -> dict[str, Any]:
+    """What the template of a coreset shows."""
+    image = image_shape(result.points.shape[1], shape)
     verb = "represents" if len(result) == 1 else "represent"
-    return f"{pluralize(len(result), 'point')} that {verb} the data"
+    return {
+        "title": f"{pluralize(len(result), 'point')} that {verb} the data",
+        "digits": Digits.for_numbers([result.value, result.upper], 4),
+        "picture": scatter(result) if image is None else _images(result, image),
+        "points": points_table(result) if image is None else None,
+        "curves": _curves(result),
+    }
 
 
-def coreset_lead(result: CoresetResult) -> str:
-    """The answer in a sentence, with the distance in large type."""
-    digits = _digits(result)
-    return tag(
-        "p",
-        f"From the data of {pluralize(len(result.sites), 'site')}: ",
-        tag("b", escape(digits.text(result.value)), class_="number"),
-        escape(
-            ", the 2-Wasserstein distance to all data, certified"
-            f" {digits.interval(result.lower, result.upper)}."
-        ),
-        class_="lead answer",
-    )
+def _images(result: CoresetResult, shape: tuple[int, ...], columns: int = 10) -> Markup:
+    """The points as images, so many in a row; their range is the grey scale."""
+    low, high = float(result.points.min()), float(result.points.max())
+    order = np.argsort(-result.weights, kind="stable")
+    here = min(columns, len(result))
+    drawn = sheet(result.points[order], shape, here, low, high)
+    alt = f"{result.method}: {pluralize(len(result), 'point')}, the heaviest first, as images"
+    style = f"display:block;width:{100 * here / columns:.0f}%"
+    return tag("figure", picture(png(drawn), alt, style=style), style="margin-bottom:1.2rem")
 
 
-def _digits(result: CoresetResult) -> Digits:
-    return Digits.for_numbers([result.value, result.upper], 4)
-
-
-def coreset_sections(
-    result: CoresetResult, others: Mapping[str, CoresetResult], shape: tuple[int, ...] | None
-) -> list[Section]:
-    """All sections of the page, in order."""
-    features = result.points.shape[1]
-    if any(other.points.shape[1] != features for other in others.values()):
-        raise InputError(
-            "The coresets have different numbers of features; compare coresets of one dataset."
-        )
-    if result.method in others:
-        raise InputError(
-            f"others has the name '{result.method}', by which the page shows the result itself;"
-            " choose another name."
-        )
-    coresets = {result.method: result} | dict(others)
-    image = image_shape(features, shape)
-    points = scatter(coresets) if image is None else _images(coresets, image)
-    sections = [Section("The points", points)]
-    numbers = points_table(result) if image is None else ""
-    if numbers:
-        sections.append(Section("The points in numbers", numbers))
-    if others:
-        sections.append(Section("Method against method", _comparison(coresets)))
-    curves = _curves(coresets)
-    if curves:
-        sections.append(Section("The rounds", curves, "left"))
-    if result.failed:
-        sections.append(Section("Missing sites", missing_sites(result.failed), "right"))
-    sent = what_was_sent(result.traffic, len(result.sites), result.min_cell_size, ())
-    sections += [
-        Section("How it was made", _method(result), "right"),
-        Section("What was sent", sent, "right"),
-        Section("How to read it", term_paragraphs(_HOW_TO_READ)),
-    ]
-    if result.history:
-        sections.append(Section("The numbers", _table(result)))
-    return sections
-
-
-def _images(coresets: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> str:
-    first = next(iter(coresets.values())).points  # their range sets the grey scale of all
-    low, high = float(first.min()), float(first.max())
-    figures = []
-    for name, coreset in coresets.items():
-        order = np.argsort(-coreset.weights, kind="stable")
-        columns = min(_MAX_COLUMNS, len(coreset))
-        picture = sheet(coreset.points[order], shape, columns, low, high)
-        width = min(100.0, 100.0 * columns / _MAX_COLUMNS)
-        style = f"display:block;width:{width:.0f}%;image-rendering:pixelated"
-        alt = f"{name}: {pluralize(len(coreset), 'point')}, the heaviest first, as images"
-        image = f'<img src="{_png(picture)}" alt="{escape(alt)}" style="{style}">'
-        caption = "" if len(coresets) == 1 else tag("figcaption", escape(name))
-        figures.append(tag("figure", image, caption, style="margin-bottom:1.2rem"))
-    return "".join(figures)
-
-
-def _png(picture: Floats) -> str:
+def png(picture: Floats) -> str:
     """Grey or colour pixels from 0 to 1 as a data URL of a PNG."""
     pixels = np.rint(255 * np.clip(picture, 0, 1)).astype(np.uint8)
     height, width = pixels.shape[:2]
@@ -132,38 +60,14 @@ def _png(picture: Floats) -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
 
 
-def _comparison(coresets: Mapping[str, CoresetResult]) -> str:
-    rows = []
-    for name, coreset in coresets.items():
-        digits = _digits(coreset)
-        rows.append(
-            [
-                escape(name),
-                escape(digits.text(coreset.value)),
-                escape(digits.interval(coreset.lower, coreset.upper)),
-                str(len(coreset.history)),
-                f"{sum(record.seconds for record in coreset.history):.3g}",
-                escape(format_bytes(coreset.traffic.up)),
-                escape(format_bytes(coreset.traffic.down)),
-            ]
-        )
-    head = ["method", "W2 to the data", "certified", "rounds", "seconds"]
-    head += ["sent by sites", "sent to them"]
-    return scrolling(table(head, rows, "Coresets of the same data"))
-
-
-def _curves(coresets: Mapping[str, CoresetResult]) -> str:
-    parts: list[Part] = []
-    for number, (name, coreset) in enumerate(coresets.items()):
-        points = [
-            (record.number, record.loss) for record in coreset.history if math.isfinite(record.loss)
-        ]
-        if points:
-            parts.append(Curve(f"{name}: its loss", points, _STYLES[number % len(_STYLES)]))
-    if not parts:
-        return ""
-    first = next(iter(coresets.values()))
-    parts.append(Band("certified interval at the end", first.lower, first.upper, "ours"))
+def _curves(result: CoresetResult) -> Markup | None:
+    points = [(one.number, one.loss) for one in result.history if math.isfinite(one.loss)]
+    if not points:
+        return None
+    parts = [
+        Part("curve", f"{result.method}: its loss", points, "ours"),
+        Part.constant("certified interval at the end", result.lower, result.upper, style="ours"),
+    ]
     caption = (
         "The loss of each method. The loss of 'union' is the certified upper bound; the losses of"
         " the others are about single sites."
@@ -171,58 +75,44 @@ def _curves(coresets: Mapping[str, CoresetResult]) -> str:
     return chart(parts, caption)
 
 
-def _method(result: CoresetResult) -> str:
-    equal = result.options.get("weights", "equal") == "equal"
-    return facts(
-        [
-            ("method", method_text(result.method, _METHODS)),
-            ("weights", "equal" if equal else "the fraction of the data in each point's cell"),
-            ("rounds", rounds_text(result.history)),
-            ("tolerance", "met" if result.converged else "not met"),
-            ("seed", escape(result.seed)),
+def scatter(result: CoresetResult) -> Markup:
+    """All points on two axes with equal scales; heavier points are larger."""
+    points, (across, up) = project_to_plane(result)
+    axes = across + (f"; up: {up}" if up else "")
+    caption = f"The points, across: {axes}. The scale is the same in all directions."
+    sizes = 5.0 * np.sqrt(result.weights * len(result))
+
+    def draw(width: int) -> Markup:
+        point_map = PointMap.of(points, width, 20.0, 0.3, 0.7)
+        dots = [
+            tag("circle", cx=x, cy=y, r=size, style="fill:var(--ours);fill-opacity:.75")
+            for size, (x, y) in zip(sizes.tolist(), point_map.dots.tolist(), strict=True)
         ]
-    )
+        return drawing(width, point_map.height, caption, *dots, point_map.scale_bar)
+
+    figure = draw_both_widths(draw)
+    return tag("figure", figure, tag("figcaption", escape(caption)), style="max-width:44rem")
 
 
-_HOW_TO_READ = (
-    (
-        "The points",
-        "are means of many samples from all sites, not samples. With their weights they are as"
-        " close to all data as the method could bring so few points.",
-    ),
-    (
-        "The certified interval",
-        "always holds, not 95% of the time, if the sites were honest. It follows from what they"
-        " sent.",
-    ),
-    (
-        "No privacy guarantee",
-        "is given. Only sums over cells left the sites, which is a precaution only: sums over"
-        " few samples, or differences of sums between rounds, can reveal single samples.",
-    ),
-)
-
-
-def _table(result: CoresetResult) -> str:
-    digits = _digits(result)
-
-    def number_or_empty(number: float | None, rounding: Rounding = "nearest") -> str:
-        return "" if number is None else escape(digits.text(number, rounding))
-
+def points_table(result: CoresetResult) -> dict[str, Any] | None:
+    """The points as rows of the sites' tables, or in numbers; None if they are too many to read."""
+    names, many = feature_names(result), len(result) > 50
+    order = np.argsort(-result.weights, kind="stable").tolist()
+    count = pluralize(len(result), "point")
+    if result.schema is not None and not many:
+        mean = result.decode(result.weights @ result.points)
+        points = [result.rows[k] for k in order]
+        return {
+            "head": ["column", *(f"{result.weights[k]:.0%}" for k in order), "weighted mean"],
+            "rows": [[name, *(row[name] for row in points), mean[name]] for name in mean],
+            "caption": f"{count} by their weights, the heaviest first,"
+            " in the columns' own units and levels",
+        }
+    if many or len(names) > 30:
+        return None
     rows = [
-        [
-            str(record.number),
-            number_or_empty(record.loss),
-            number_or_empty(record.lower, "down"),
-            number_or_empty(record.upper, "up"),
-            f"{record.shift:.3g}",
-            str(record.sites),
-            f"{record.seconds:.3f}",
-        ]
-        for record in result.history
+        [str(k + 1), f"{result.weights[k]:.1%}", *(f"{number:.4g}" for number in result.points[k])]
+        for k in order
     ]
-    head = ["round", "loss", "certified lower", "certified upper", "atoms moved by"]
-    head += ["sites", "seconds"]
-    return collapsible(
-        "rounds", f"Show {pluralize(len(rows), 'round')}", table(head, rows, "Round by round")
-    )
+    head = ["point", "weight", *(shorten(name, 24) for name in names)]
+    return {"head": head, "rows": rows, "caption": f"{count}, the heaviest first"}

@@ -1,33 +1,21 @@
-"""Shared parts of figures: two widths, markers, axes, and points scaled to the page."""
+"""Shared parts of figures: widths, markers, axes, points scaled to the page, and their names."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from markupsafe import Markup
 
-from fedwad.ot import Floats
-from fedwad.report.page._digits import Digits
+from fedwad.compare.digits import Digits
 from fedwad.report.page._text import escape, shorten, tag, text_width
-
-__all__ = [
-    "FONT_SIZE",
-    "HorizontalAxis",
-    "PointMap",
-    "draw_both_widths",
-    "label_column",
-    "marker",
-    "marker_path",
-    "round_ticks",
-    "scale_to_fit",
-    "tick_texts",
-]
+from fedwad.transport import Floats
 
 _WIDE, _NARROW = 520, 300
 FONT_SIZE = 12.5  # pixels
-_MAX_DECIMALS = 15  # of a number beside a tick; doubles have no more digits
 _SCALE_HEIGHT = 30.0  # pixels below a map, for its scale bar
 
 # The markers of clusters of sites differ in shape and in colour. Six shapes and seven colours give
@@ -42,28 +30,14 @@ _SHAPES = (
 )
 
 
-def draw_both_widths(draw: Callable[[int], str]) -> str:
+def draw_both_widths(draw: Callable[[int], Markup]) -> Markup:
     """The figure for a wide and for a narrow screen; the style sheet shows the one that fits."""
     return tag("div", draw(_WIDE), class_="wide") + tag("div", draw(_NARROW), class_="narrow")
 
 
-def marker_path(cluster: int) -> str:
-    """The outline of the marker of a cluster, given by its index from 0."""
-    return _SHAPES[cluster % len(_SHAPES)]
-
-
-def marker(cluster: int, **attributes: object) -> str:
-    """The marker of a cluster as an image within text."""
-    path = tag("path", d=marker_path(cluster))
-    return tag("svg", path, viewBox="-7 -7 14 14", **attributes)
-
-
-def label_column(
-    names: Sequence[str], width: int, gap: float, font_size: float = FONT_SIZE
-) -> tuple[list[str], float]:
-    """Names, shortened for a figure of this width, and the pixels that they and the gap take."""
-    texts = [shorten(name, 22 if width > 400 else 15) for name in names]
-    return texts, min(max(text_width(text, font_size) for text in texts) + gap, 0.45 * width)
+def marker(cluster: int, **attributes: object) -> Markup:
+    """The marker of a cluster, given by its index from 0: a shape around the origin."""
+    return tag("path", d=_SHAPES[cluster % len(_SHAPES)], **attributes)
 
 
 def round_ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
@@ -84,10 +58,10 @@ def round_ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """The numbers beside the ticks, with as many digits as tell them apart."""
+    """The numbers beside the ticks, with as many digits as tell them apart; doubles have 15."""
     significant = 2 if len(ticks) > 1 else 3
     digits = Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], significant)
-    while digits.decimals < _MAX_DECIMALS and len(set(digits.texts(ticks))) < len(ticks):
+    while digits.decimals < 15 and len(set(digits.texts(ticks))) < len(ticks):
         digits = replace(digits, decimals=digits.decimals + 1)
     return digits.texts(ticks)
 
@@ -106,7 +80,7 @@ class HorizontalAxis:
         fraction = (number - self.low) / ((self.high - self.low) or 1.0)
         return self.left + self.length * min(max(fraction, 0.0), 1.0)
 
-    def grid(self, top: float, bottom: float, max_ticks: int) -> str:
+    def grid(self, top: float, bottom: float, max_ticks: int) -> Markup:
         """Vertical lines at round numbers, with the numbers above them."""
         ticks = round_ticks(self.low, self.high, max_ticks)
         lines = (
@@ -115,20 +89,6 @@ class HorizontalAxis:
             for tick, text in zip(ticks, tick_texts(ticks), strict=True)
         )
         return tag("g", *lines, class_="axis")
-
-
-def scale_to_fit(
-    extents: Floats, width: float, min_height: float, max_height: float
-) -> tuple[float, float]:
-    """Pixels for a unit of distance, and the height, of points drawn `width` pixels wide.
-
-    `extents` are those of the points across and down. The scale is 0 if both are zero.
-    """
-    height = width * extents[1] / extents[0] if extents[0] else 0.0
-    height = min(max(height, min_height), max_height)
-    pairs = zip((width, height), extents, strict=True)
-    scale = min((pixels / extent for pixels, extent in pairs if extent > 0), default=0.0)
-    return float(scale), float(height)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,29 +107,96 @@ class PointMap:
     ) -> PointMap:
         """A map whose points take `min_aspect` to `max_aspect` times the width in height."""
         low, high = points.min(axis=0), points.max(axis=0)
+        across, up = (high - low).tolist()
         inside = width - 2 * margin
-        scale, inside_height = scale_to_fit(
-            high - low, inside, min_aspect * width, max_aspect * width
-        )
-        dots = (points - (low + high) / 2) * [scale, -scale] + [
-            width / 2,
-            margin + inside_height / 2,
-        ]
-        return cls(
-            np.asarray(dots), width, inside_height + 2 * margin + _SCALE_HEIGHT, margin, scale
-        )
+        height = inside * up / across if across else 0.0
+        height = min(max(height, min_aspect * width), max_aspect * width)
+        pairs = ((inside, across), (height, up))
+        scale = min((pixels / extent for pixels, extent in pairs if extent > 0), default=0.0)
+        centre = [width / 2, margin + height / 2]
+        dots = (points - (low + high) / 2) * [scale, -scale] + centre
+        return cls(np.asarray(dots), width, height + 2 * margin + _SCALE_HEIGHT, margin, scale)
 
     @property
-    def label_area(self) -> tuple[float, float]:
-        """Width and height of the part that may hold names."""
-        return float(self.width), self.height - _SCALE_HEIGHT
-
-    @property
-    def scale_bar(self) -> str:
+    def scale_bar(self) -> Markup:
         """A round distance as a line of its length; empty if all points are in one place."""
         if not self.scale:
-            return ""
+            return Markup()
         length = round_ticks(0.0, 130 / self.scale, 3)[1]
         line = f"M{self.margin:.0f} {self.height - 14:.0f}v5h{length * self.scale:.1f}v-5"
         x, y = self.margin + length * self.scale + 8, self.height - 8
         return tag("g", tag("path", d=line), tag("text", f"{length:g}", x=x, y=y), class_="scale")
+
+    def names(self, names: Sequence[str]) -> list[Markup]:
+        """The shortened name beside each dot, empty where there is no room for it."""
+        texts = [shorten(name, 22) for name in names]
+        widths = [text_width(text, FONT_SIZE) for text in texts]
+        area = float(self.width), self.height - _SCALE_HEIGHT
+        return [
+            Markup()
+            if at is None
+            else tag("text", escape(text), x=at.x, y=at.y, dy="0.35em", text_anchor=at.anchor)
+            for text, at in zip(
+                texts, place_labels(self.dots, widths, FONT_SIZE + 2, area), strict=True
+            )
+        ]
+
+
+Anchor = Literal["start", "middle", "end"]
+#: Steps right and down from a dot, in units of the gap, and which end of the name is there.
+_DIRECTIONS: tuple[tuple[float, float, Anchor], ...] = (
+    (1.0, 0.0, "start"),
+    (-1.0, 0.0, "end"),
+    (0.0, -1.0, "middle"),
+    (0.0, 1.0, "middle"),
+    (0.75, -0.75, "start"),
+    (0.75, 0.75, "start"),
+    (-0.75, -0.75, "end"),
+    (-0.75, 0.75, "end"),
+)
+
+
+@dataclass(frozen=True)
+class Label:
+    """The position of a name: a point at half its height, and which part of the name is there.
+
+    `box` has its left, top, right and bottom.
+    """
+
+    x: float
+    y: float
+    anchor: Anchor
+    box: tuple[float, float, float, float]
+
+
+def place_labels(
+    dots: Floats,
+    widths: Sequence[float],
+    height: float,
+    area: tuple[float, float],
+    gap: float = 9.0,
+    clearance: float = 6.0,
+) -> list[Label | None]:
+    """For each dot the first of eight positions whose box overlaps no dot and no earlier name.
+
+    None if there is none. Names stay within `area`, its width and height, `gap` pixels from their
+    dot and `clearance` from others. Dots with many neighbours come first, because they have few
+    free positions.
+    """
+    labels: list[Label | None] = [None] * len(dots)
+    taken = np.hstack([dots - clearance, dots + clearance])
+    neighbours = ((abs(dots[:, None] - dots[None]) < 4 * height).all(axis=2)).sum(axis=1)
+    for k in np.argsort(-neighbours, kind="stable").tolist():
+        others = np.delete(taken, k, axis=0)
+        for right, down, anchor in _DIRECTIONS:
+            x = float(dots[k, 0]) + right * gap
+            y = float(dots[k, 1]) + down * (gap + height / 2 if anchor == "middle" else gap)
+            left = x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * widths[k]
+            box = left, y - height / 2, left + widths[k], y + height / 2
+            is_inside = min(box) >= 0 and box[2] <= area[0] and box[3] <= area[1]
+            overlaps = (others[:, :2] < box[2:]).all(axis=1) & (others[:, 2:] > box[:2]).all(axis=1)
+            if is_inside and not overlaps.any():
+                labels[k] = Label(x, y, anchor, box)
+                taken = np.vstack([taken, box])
+                break
+    return labels

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot import Floats
-
-__all__ = ["Branch", "Tree", "build_tree", "embed_in_plane", "median_map_error"]
+from fedwad.transport import Floats
 
 Ints = NDArray[np.int64]
 

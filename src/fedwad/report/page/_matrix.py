@@ -2,260 +2,224 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
+from markupsafe import Markup
 
 from fedwad._words import pluralize
-from fedwad.clusters import suggest
-from fedwad.report.next_steps import newcomer_next_steps, next_steps
-from fedwad.report.page._closing import distance_facts, how_to_read, rounds_text, what_was_sent
-from fedwad.report.page._curve import Curve, Mark, chart
-from fedwad.report.page._distinctive import distinctive_figure
-from fedwad.report.page._elements import bold_name, code, collapsible, facts, paragraph
+from fedwad.compare.answers import verdict
+from fedwad.compare.sentences import ALPHA
+from fedwad.report.page._curve import Part, chart
 from fedwad.report.page._figures import marker
-from fedwad.report.page._frame import Section
 from fedwad.report.page._heat import heat_data, heat_map
-from fedwad.report.page._heterogeneity import heterogeneity_figure
-from fedwad.report.page._map import site_map
+from fedwad.report.page._maps import site_map, tree_figure
 from fedwad.report.page._matrix_view import MatrixView
-from fedwad.report.page._opening import missing_sites, opening
-from fedwad.report.page._pairs import table_of_pairs
-from fedwad.report.page._text import clean, escape, escape_name, tag
-from fedwad.report.page._tree import tree_figure
-from fedwad.report.page._why import PairExplanations, why_data, why_pair
-from fedwad.report.sentences import matrix_answer, what_was_compared
-from fedwad.report.why import why_sentences
+from fedwad.report.page._text import clean
+from fedwad.report.page._why import explain_pairs, set_apart, why_data, why_pair
+from fedwad.transport import Floats
 
-__all__ = ["matrix_data", "matrix_lead", "matrix_sections", "matrix_title"]
+_MAX_LISTED = 40  # sites up to which a table lists every pair, and every site
 
-
-def matrix_title(view: MatrixView) -> str:
-    """The heading of the page."""
-    if view.newcomer is not None:
-        return f"Is {clean(view.newcomer)} like the others?"
-    sites = f"{view.size} sites" if view.size > 1 else "the sites"
-    return f"How similar are {sites}?"
+#: The text of a column of the table for the pair (i, j).
+PairText = Callable[[int, int], str]
 
 
-def matrix_data(view: MatrixView, reasons: PairExplanations | None) -> Any:
-    """The numbers that the script of the page reads."""
-    if view.size < 2:
-        return None
-    return heat_data(view) | ({} if reasons is None else {"why": why_data(reasons)})
+def matrix_page(view: MatrixView, shape: tuple[int, ...] | None) -> dict[str, Any]:
+    """What the template of a matrix shows."""
+    matrix, several = view.matrix, view.size > 1
+    reasons, test = explain_pairs(view, shape), matrix.test
+    placement = None if view.newcomer is None else matrix.placement(view.newcomer)
+    if placement is not None:
+        title = f"Is {clean(view.newcomer)} like the others?"
+    else:
+        title = f"How similar are {f'{view.size} sites' if several else 'the sites'}?"
+    parts = ("whole", "heat", "pair", "apart", "groups", "numbers")
+    content: dict[str, Any] = dict.fromkeys(parts)
+    if several:
+        data, square = heat_data(view), matrix.square
+        known = matrix.variance and square is not None and not np.isnan(square).any()
+        whole = matrix.heterogeneity if known else None
+        content |= {
+            "whole": whole,
+            "each": whole and view.size > 2 and (test is None or not test.pvalue > ALPHA),
+            "heat": heat_map(view),
+            "map": site_map(view),
+            "tree": tree_figure(view),
+            "groups": None if view.clusters is None else view.groups,
+            "numbers": _table_of_pairs(view),
+            "data": data,
+        }
+        if reasons is not None:
+            data["why"] = why_data(reasons)
+            content |= {"pair": why_pair(reasons), "apart": set_apart(reasons)}
+    return content | {
+        "title": title,
+        "placement": placement,
+        "view": view,
+        "marker": marker,
+        "differs": None if test is None else verdict(test.pvalue, test.smallest),
+        "asked": view.size if placement is None else 1,
+        "bounds_width": _bounds_width(view),
+        "eigenvalues": _eigenvalues(view),
+        "shifts": _shifts(view),
+    }
 
 
-def matrix_lead(view: MatrixView) -> str:
-    """The answer in a few sentences."""
-    verdict, *rest = matrix_answer(view.matrix, bold_name)
-    if view.newcomer is not None:
-        placement = view.matrix.placement(view.newcomer)
-        answer = paragraph([escape(clean(placement.sentence))], "lead")
-        why = paragraph([escape(clean(str(placement.explanation)))])
-        return answer + why + paragraph([verdict, *rest])
-    reasons = why_sentences(view.matrix, bold_name, escape)
-    return paragraph([verdict, *reasons], "lead") + (paragraph(rest) if rest else "")
-
-
-def matrix_sections(view: MatrixView, reasons: PairExplanations | None) -> list[Section]:
-    """All sections of the page, in order."""
-    sections = opening(
-        what_was_compared(view.matrix, view.schema, bold_name),
-        _steps(view),
-        view.warnings,
-    )
-    if view.matrix.failed:
-        sections.append(Section("Missing sites", missing_sites(view.matrix.failed)))
-    if view.size > 1:
-        if view.matrix.health is not None:
-            sections.append(Section("Heterogeneity of the sites", heterogeneity_figure(view)))
-        sections += _pictures(view, reasons)
-    return sections + _details(view)
-
-
-def _steps(view: MatrixView) -> list[str]:
-    """What to do next, in HTML."""
-    if view.newcomer is not None:
-        placement = view.matrix.placement(view.newcomer)
-        return [escape(clean(step)) for step in newcomer_next_steps(placement)]
-    if view.size < 2:
-        return []
-    n_clusters = None if view.clusters is None else len(view.cluster_labels)
-    return next_steps(view.matrix, view.schema, n_clusters, code)
-
-
-def _pictures(view: MatrixView, reasons: PairExplanations | None) -> list[Section]:
-    sections = [Section("Every pair", heat_map(view)), *_why(reasons)]
-    sections += [
-        Section("The map", site_map(view), "left"),
-        Section("The tree", tree_figure(view), "right"),
-    ]
-    if view.clusters is not None:
-        sections.append(Section("The clusters", _clusters(view), "right"))
-    return sections
-
-
-def _why(reasons: PairExplanations | None) -> list[Section]:
-    """Why the chosen pair differs, and who stands out by what; nothing if that is unknown."""
-    if reasons is None:
-        return []
-    sections = [Section("Why this pair differs", why_pair(reasons))]
-    distinctive = distinctive_figure(reasons)
-    return [*sections, Section("Who stands out by what", distinctive)] if distinctive else sections
-
-
-def _details(view: MatrixView) -> list[Section]:
-    """How it was made, what was sent, how to read it, and all numbers."""
-    matrix = view.matrix
-    n_asked = view.size if view.newcomer is None else 1
-    sent = what_was_sent(matrix.traffic, n_asked, matrix.min_cell_size, matrix.covariance_types)
-    sections = [
-        Section("How to read it", how_to_read(matrix, view.shows_populations)),
-        Section("What was sent", sent, "left"),
-        Section("How it was made", _method(view), "right"),
-    ]
-    if view.size > 1:
-        sections.append(Section("The numbers", table_of_pairs(view)))
-    more = _eigenvalues(view) + _rounds(view)
-    return [*sections, Section("More", more)] if more else sections
-
-
-def _rounds(view: MatrixView) -> str:
-    """How far the supports moved, behind a switch; empty if there were no rounds."""
+def _shifts(view: MatrixView) -> Markup | None:
+    """How far the supports moved; None if there were no rounds."""
     points = [
         (int(record.number), float(record.shift))
         for record in view.matrix.history
         if record.shift is not None and math.isfinite(record.shift)
     ]
     if not points:
-        return ""
-    curve = Curve("how far the supports moved", points, "ours")
+        return None
+    curve = Part("curve", "how far the supports moved", points, "ours")
     caption = "How far the supports moved in each round. Flat and low means converged."
-    return collapsible("shift", "Show the rounds", chart([curve], caption, from_zero=True))
+    return chart([curve], caption, from_zero=True)
 
 
-def _eigenvalues(view: MatrixView) -> str:
+def _eigenvalues(view: MatrixView) -> Markup | None:
     """The Laplacian eigenvalues, whose largest gap suggests the number of clusters.
 
-    The text is empty with fewer than four sites, or if some distance is unknown.
+    None with fewer than four sites, or if some distance is unknown.
     """
-    if view.size < 4 or not np.isfinite(view.imputed).all():
-        return ""
-    # The unit does not matter; in this one squares stay finite.
-    unit = float(view.imputed.max()) or 1.0
-    suggestion = suggest(view.imputed / unit, view.matrix.resolution / unit / unit)
-    n_clusters = suggestion.k if view.matrix.may_have_groups else 1
+    if view.size < 4 or not np.isfinite(view.distances).all():
+        return None
+    suggestion = view.matrix.suggest()
     points = [
-        (number, max(float(eigenvalue), 0.0))
+        (number, abs(round(float(eigenvalue), 12)))  # the first is 0 but for rounding
         for number, eigenvalue in enumerate(suggestion.eigenvalues, 1)
     ]
+    by_distance = suggestion.by_distance or suggestion.k
+    found = ""
+    if suggestion.k < by_distance:
+        found = f", but {suggestion.reason}"
+    elif suggestion.k > by_distance:
+        found = f"; only {suggestion.k} separate all pairs that were found to differ"
     caption = (
         "Eigenvalues of the similarity graph's Laplacian. Well separated clusters give one small"
         " eigenvalue each, then a gap. The largest gap suggests"
-        f" {pluralize(suggestion.k, 'cluster')}"
+        f" {pluralize(by_distance, 'cluster')}{found}."
     )
-    is_chance = n_clusters != suggestion.k
-    caption += ", but no difference between sites is more than chance." if is_chance else "."
-    curve = Curve("eigenvalue", points, "ours")
-    figure = chart([curve, Mark(n_clusters + 0.5)], caption, "eigenvalue number", from_zero=True)
-    return collapsible("eigenvalues", "Show the eigenvalues behind the number of clusters", figure)
+    curve = Part("curve", "eigenvalue", points, "ours")
+    gap = Part("mark", "", [(suggestion.k + 0.5, 0.0)])
+    return chart([curve, gap], caption, "eigenvalue number", from_zero=True)
 
 
-def _method(view: MatrixView) -> str:
-    matrix = view.matrix
-    rows = distance_facts(matrix)
-    for option, noun in (("cells", "cell"), ("support", "point")):
-        if option in matrix.options:
-            rows.append((option, pluralize(int(matrix.options[option]), noun)))
-    if len(matrix.history):
-        rows.append(("rounds", rounds_text(matrix.history)))
-    if matrix.class_covariance is not None:
-        is_full = matrix.class_covariance == "full"
-        spread = "root covariance" if is_full else "standard deviations"
-        rows.append(("classes by", f"mean and {spread}"))
-    rows.append(("seed", escape(matrix.seed)))
-    return facts([*rows, *_bounds_width(view), *_errors(view)])
-
-
-def _bounds_width(view: MatrixView) -> list[tuple[str, str]]:
-    """How far the bounds are from the value, if they are known."""
+def _bounds_width(view: MatrixView) -> str | None:
+    """How far the bounds are from the value; None if they are unknown."""
     lower, upper = (end[view.pairs] for end in view.sample_bounds)
-    values = view.sample_value[view.pairs]
+    values = view.matrix.value[view.pairs]
     usable = np.isfinite(upper) & np.isfinite(lower) & (values > 0)
     if not usable.any():
-        return []
+        return None
     below, above = (
         float(np.median(np.abs(bound[usable] / values[usable] - 1))) for bound in (lower, upper)
     )
-    text = f"{below:.0%} below to {above:.0%} above the value (medians)"
-    return [(view.sample_interval_name, text)]
+    return f"{below:.0%} below to {above:.0%} above the value (medians)"
 
 
-def _errors(view: MatrixView) -> list[tuple[str, str]]:
-    """How our estimates and the paper's compare with the exact distances, if these are known."""
-    if view.exact is None or view.size < 2:
-        return []
-    from scipy.stats import spearmanr
+def _table_of_pairs(view: MatrixView) -> dict[str, Any]:
+    """All pairs as a table, closest first, and as a file.
 
-    exact, fedwad = view.exact[view.pairs], view.matrix.fedwad
-    estimates = {"ours against exact": view.sample_value}
-    if fedwad is not None:
-        estimates["the paper's against exact"] = np.asarray(fedwad, dtype=float)
-    rows = []
-    for label, estimate in estimates.items():
-        usable = np.isfinite(estimate[view.pairs]) & np.isfinite(exact) & (exact > 0)
-        if not usable.any():
-            continue
-        estimated, true = estimate[view.pairs][usable], exact[usable]
-        text = f"{float(np.mean(estimated / true - 1)):+.1%} on average"
-        if len(true) > 2 and np.ptp(estimated) > 0 and np.ptp(true) > 0:
-            text += f", rank correlation {float(spearmanr(estimated, true).statistic):.3f}"
-        rows.append((label, text))
-    return rows
-
-
-def _clusters(view: MatrixView) -> str:
-    """Each cluster with its members, the most central first, and its distance to the others."""
-    assert view.clusters is not None  # noqa: S101
-    items = []
-    for index, label in enumerate(view.cluster_labels):
-        members, number = np.flatnonzero(view.clusters == label), view.cluster_number[label]
-        inside = view.imputed[np.ix_(members, members)]
-        central_first = np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")
-        names = ", ".join(escape_name(view.names[int(site)]) for site in members[central_first])
-        items.append(
-            tag(
-                "li",
-                tag(
-                    "p",
-                    marker(index, aria_hidden="true"),
-                    tag("b", f"Cluster {number}" if number else "A single site"),
-                    f" · {escape(_extent(view, members))}",
-                ),
-                tag("p", names, class_="members"),
-                class_=view.css_class(int(members[0])),
-            )
-        )
-    return tag("ul", *items, class_="clusters")
-
-
-def _extent(view: MatrixView, members: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
-    """Size of a cluster, mean distance inside, and distance to the nearest site outside.
-
-    For a single site there is only the last.
+    With many sites the table has only each site and its nearest, and there may be no file.
     """
-    digits, value = view.digits, view.imputed
-    rest = np.setdiff1d(np.arange(view.size), members)
-    words = []
-    if len(members) > 1:
-        words.append(pluralize(len(members), "site"))
-        first, second = np.triu_indices(len(members), 1)
-        words.append(
-            f"{digits.text(float(np.mean(value[members[first], members[second]])))} apart inside"
+    size, count, sizes = view.size, len(view.pairs[0]), view.matrix.rows
+    if size <= _MAX_LISTED:
+        ranking = np.argsort(view.distances[view.pairs], kind="stable")  # unknown ones come last
+        pairs = [(int(view.pairs[0][k]), int(view.pairs[1][k])) for k in ranking]
+        second_title, caption = "site", "closest first"
+        title = f"Show all {count} pairs" if count > 1 else "Show the pair"
+    else:
+        pairs = [(int(site), int(view.nearest[site])) for site in view.tree.order]
+        second_title, caption = "nearest", "each site and its nearest"
+        title = f"Show the nearest of each of {size} sites"
+    columns = _columns(view)
+    rows = [
+        [
+            view.names[i],
+            *([f"{sizes[i]:,}"] if sizes else []),
+            view.names[j],
+            *([f"{sizes[j]:,}"] if sizes else []),
+            *(text(i, j) for text in columns.values()),
+        ]
+        for i, j in pairs
+    ]
+    n = ["n"] if sizes else []
+    head = ["site", *n, second_title, *n, *columns]
+    csv_file = None if size > 300 else quote(_pairs_csv(view), safe=",.'")  # not to be too large
+    return {
+        "head": head,
+        "rows": rows,
+        "caption": f"Distances, {caption}",
+        "words": head.index(second_title, 1) + 1,
+        "title": title,
+        "count": count,
+        "csv": None if csv_file is None else f"data:text/csv;charset=utf-8,{csv_file}",
+    }
+
+
+def _columns(view: MatrixView) -> dict[str, PairText]:
+    """The columns of the table besides the sites, by title."""
+    digits = view.digits
+
+    def number(distances: Floats) -> PairText:
+        return lambda i, j: digits.text(float(distances[i, j]))
+
+    lower, upper = view.sample_bounds
+    columns: dict[str, PairText] = {}
+    if view.tested:
+        columns["test"] = view.verdict
+        columns["p-value"] = view.pvalue_text
+    if view.shows_populations:
+        columns["populations"] = view.number_text
+        columns[view.interval_name] = view.interval
+    if view.shows_samples_too or not view.shows_populations:
+        columns["samples" if view.shows_populations else "value"] = number(view.matrix.value)
+        columns[view.sample_interval_name] = lambda i, j: digits.interval(
+            float(lower[i, j]), float(upper[i, j])
         )
-    if len(rest):
-        words.append(
-            f"{digits.text(float(np.min(value[np.ix_(members, rest)])))} to the nearest outside"
-        )
-    return ", ".join(words)
+    return columns | {label: number(values) for label, values in view.other_distances().items()}
+
+
+def _pairs_csv(view: MatrixView) -> str:
+    """All pairs as comma-separated values with eight digits, bounds rounded outwards.
+
+    An unknown number is empty. A name that a spreadsheet would read as a formula gets an
+    apostrophe.
+    """
+    matrix, others = view.matrix, view.other_distances()
+    lower, upper = view.sample_bounds
+    # Outwards by as much as rounding to eight digits may move a number inwards.
+    columns = {
+        "value": view.matrix.value,
+        "lower": lower * (1 - 5e-8),
+        "upper": upper * (1 + 5e-8),
+    }
+    if matrix.rows:
+        sizes = np.broadcast_to(np.array(matrix.rows, dtype=float), lower.shape)
+        columns |= {"rows of a": sizes.T, "rows of b": sizes}
+    if view.shows_populations:
+        low, high = view.bounds
+        columns |= {"population": view.value, "population lower": low, "population upper": high}
+    if "chance alone" in others:
+        columns["noise"] = others.pop("chance alone")
+    if view.tested and matrix.pvalue is not None and matrix.smallest is not None:
+        columns |= {"p-value": matrix.pvalue, "smallest p-value": matrix.smallest}
+    columns |= {label.removeprefix("the "): values for label, values in others.items()}
+    names = [f"'{text}" if text[:1] in ("=", "+", "-", "@") else text for text in view.names]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["a", "b", *columns])
+    for i, j in zip(*view.pairs, strict=True):
+        numbers = (float(values[i, j]) for values in columns.values())
+        texts = ("" if math.isnan(number) else f"{number:.8g}" for number in numbers)
+        writer.writerow([names[i], names[j], *texts])
+    return file.getvalue()

@@ -1,326 +1,349 @@
-"""The part of a page that says why two sites differ.
+"""What a page says about columns: what each contributes to the distance between two sites.
 
-It shows a bar for each column that contributes, the classes that contribute most and, if the
-columns are pixels, where in the image the sites differ.
+There is a table of the columns of a pair, with the classes that contribute most and, if the columns
+are pixels, where in the image the sites differ. A column is a cause only by its test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from fedwad._distance.result import DistanceResult
-from fedwad._explain.explanation import ClassShare, Explanation
-from fedwad._explain.text import percent
+from fedwad.compare import ClassShare, Explanation
+from fedwad.compare.explanation import numbers_in_words, percent, values_in_words
 from fedwad.errors import InputError
-from fedwad.ot import Floats
-from fedwad.report.page._class_shares import class_columns, class_data, class_figure
+from fedwad.report.page._colour import N_SHADES, shade_index
 from fedwad.report.page._matrix_view import MatrixView
-from fedwad.report.page._text import clean, escape, escape_name, tag
-from fedwad.report.page._where import Shape, pixel_shape, strengths, where_figure, where_numbers
-from fedwad.report.why import format_mean, format_number
+from fedwad.report.page._text import clean, drawing, tag
+from fedwad.transport import Floats
 
-__all__ = ["PairExplanations", "explain_pairs", "why_data", "why_distance", "why_pair"]
+Shape = tuple[int, ...]
 
-_MAX_SITES = 60  # of a page that explains pairs
-_MAX_BARS, _MAX_PIXEL_BARS = 8, 4
-_MAX_DISTINCTIVE = 14  # columns in the table of the columns by which sites stand out
-_MAX_COLUMNS = 400  # that a page can explain
-_MAX_PIXELS = 4096  # columns that a page can explain if they are pixels
-_MAX_NUMBERS = 200_000  # if all pairs together have more pixels, or classes, a page shows none
-_NO_DIFFERENCE = "No column of these two sites differs by more than chance explains."
+_DIGITS = "0123456789abcdefghijklmnopqrstuv"  # one for each shade
 
 
 @dataclass(frozen=True, eq=False)
-class PairExplanations:
-    """The explanations of all pairs of a page, by the names of both sites.
+class PairColumns:
+    """The columns of one pair, as its table lists them.
 
-    If the columns are pixels, `image` has the numbers of rows and columns of the image.
+    If the columns are pixels, `image` has the numbers of rows and columns of the image. The last
+    of `names` is "dependence".
     """
 
-    view: MatrixView
-    pairs: Mapping[tuple[str, str], Explanation]
-    image: tuple[int, int] | None = None
+    explanation: Explanation
+    image: tuple[int, int] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns on the page; a pixel is named by its place in the image."""
+        if self.image is None:
+            return tuple(map(clean, self.explanation.names))
+        count, width = len(self.explanation.here), self.image[1]
+        channels = count // math.prod(self.image)
+        pixels = (divmod(k // channels, width) for k in range(count))
+        places = (f"row {row + 1}, column {column + 1}" for row, column in pixels)
+        return (*places, self.explanation.names[-1])
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns on the page."""
-        return _column_names(next(iter(self.pairs.values())), self.image)
+    def listed(self) -> list[int]:
+        """The columns in the table: the causes, then the largest contributions."""
+        explanation, known = self.explanation, np.isfinite(self.explanation.contribution)
+        causes, count = set(explanation.causes), len(explanation.here)
+        order = sorted(explanation.order, key=lambda k: explanation.names[k] not in causes)
+        most = 15 if self.image is None else 5
+        return [k for k in order if k < count or known[k]][:most]
 
-    def of(self, i: int, j: int) -> Explanation:
-        """The explanation of two sites, i < j."""
-        sites = self.view.matrix.sites
-        return self.pairs[sites[i], sites[j]]
+    def numbers(self, k: int) -> dict[str, Any]:
+        """Contribution, share, p-value and SMD of column k as texts; whether it is a cause."""
+        texts = numbers_in_words(self.explanation, k)
+        del texts["sample_share"]
+        return texts | {"cause": self.explanation.names[k] in self.explanation.causes}
 
-    def may_differ(self, i: int, j: int) -> bool:
-        """Whether two sites differ by more than chance, or that is unknown."""
-        differs = self.view.differs
-        return differs is None or bool(differs[i, j] or not self.view.can_be_judged[i, j])
+    def at_site(self, k: int, site: int) -> str:
+        """Column k at the first or the second site, in words; empty for "dependence"."""
+        values = (self.explanation.here, self.explanation.there)[site]
+        return values_in_words(values[k], self.explanation.kinds[k]) if k < len(values) else ""
+
+    @cached_property
+    def classes(self) -> list[list[ClassShare]]:
+        """The classes of each of both sites that contribute most."""
+        explanation = self.explanation
+        return [
+            [one for one in explanation.classes if one.site == s][:4] for s in explanation.sites
+        ]
+
+    @property
+    def pixels(self) -> Floats:
+        """The contribution of each pixel to the distance between populations, if sites differ."""
+        found = np.nan_to_num(self.explanation.contribution[: len(self.explanation.here)])
+        return found if self.explanation.differs else 0 * found
+
+    def table(self, rows: Sequence[str], said: str, hint: str = "") -> dict[str, Any]:
+        """What the template of a pair shows, for sites with so many rows, in words."""
+        explanation, names, image = self.explanation, self.names, self.image
+        count = len(explanation.here)
+        return {
+            "sites": explanation.sites,
+            "n": rows,
+            "said": said,
+            "hint": hint,
+            "tested": bool(np.isfinite(explanation.pvalue).any()),
+            "where": None if image is None else picture(self.pixels, image, "where-image"),
+            "rows": [
+                self.numbers(k)
+                | {"name": names[k], "here": self.at_site(k, 0), "there": self.at_site(k, 1)}
+                for k in self.listed
+            ],
+            "more": count - sum(k < count for k in self.listed),
+            "classes": [
+                vars(one)
+                | {
+                    "column": names[explanation.names.index(one.column)],
+                    "share": percent(one.share),
+                }
+                for one in chain(*self.classes)
+            ],
+        }
+
+
+def columns_of(
+    explain: Callable[[], Explanation], rows: Sequence[int], shape: Shape | None = None
+) -> dict[str, Any] | None:
+    """The columns of one pair with so many rows; None if it cannot be explained."""
+    try:
+        explanation = explain()
+    except InputError:
+        return None
+    found = _columns(explanation, shape)
+    texts = [f"n = {number:,}" for number in rows] or ["", ""]
+    return None if found is None else found.table(texts, " ".join(explanation.notes))
+
+
+def _columns(explanation: Explanation, shape: Shape | None) -> PairColumns | None:
+    """The columns of a pair; None if they are too many for a page."""
+    count = len(explanation.here)
+    if shape is None:
+        return PairColumns(explanation, None) if count <= 400 else None
+    if math.prod(shape) != count or len(shape) not in (2, 3):
+        raise InputError(
+            f"shape is {shape} and there are {count} columns; give (rows, columns) of the"
+            " images, or (rows, columns, channels).",
+            "wrong-shape",
+        )
+    return PairColumns(explanation, (shape[0], shape[1])) if count <= 4096 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """The columns of all pairs of a page, by the indices of both sites, i < j."""
+
+    view: MatrixView
+    pairs: Mapping[tuple[int, int], PairColumns]
+
+    @property
+    def first(self) -> PairColumns:
+        return self.pairs[0, 1]
 
     @cached_property
     def by_site(self) -> tuple[Floats, Floats]:
-        """How much each column contributes at each site, and whether it is significant there.
+        """What each column contributes at each site, and from how many others it differs by it.
 
-        Both are arrays (sites, columns). Contributions are those to the mean squared distance of
-        the site from the others. A column is significant at a site if it is so in any of its pairs.
+        Both are arrays (sites, columns). Contributions are means over the pairs of the site that
+        differ, by their tests. Negative ones count as zero.
         """
-        size, count = self.view.size, len(self.columns)
-        contributions, significant = np.zeros((size, count)), np.zeros((size, count))
-        for i, j in zip(*map(np.ndarray.tolist, self.view.pairs), strict=True):
-            if not self.may_differ(i, j):
-                continue
-            explanation = self.of(i, j)
-            squared = float(self.view.imputed[i, j]) ** 2
-            for site in (i, j):
-                contributions[site] += np.maximum(explanation.excess, 0.0) * squared / (size - 1)
-                significant[site] = np.maximum(significant[site], explanation.significant)
-        return contributions, significant
+        size, names = self.view.size, self.first.explanation.names
+        contributions, differ = np.zeros((2, size, len(names)))
+        for sites, pair in self.pairs.items():
+            if pair.explanation.differs:
+                positive = np.maximum(np.nan_to_num(pair.explanation.contribution), 0.0)
+                contributions[list(sites)] += positive / (size - 1)
+                differ[list(sites)] += np.isin(names, pair.explanation.causes)
+        return contributions, differ
 
     @cached_property
-    def distinctive_columns(self) -> list[int]:
-        """The columns by which some site stands out, the largest contribution first."""
-        contributions, significant = self.by_site
-        order = np.argsort(-contributions.sum(axis=0), kind="stable").tolist()
-        return [k for k in order if significant[:, k].any()][:_MAX_DISTINCTIVE]
+    def distinctive(self) -> list[int]:
+        """The columns that are causes in some pair, those in the most pairs first."""
+        contributions, differ = self.by_site
+        order = np.lexsort((-contributions.sum(axis=0), -differ.sum(axis=0))).tolist()
+        return [k for k in order if differ[:, k].any()][:14]
+
+    def sentence(self, pair: PairColumns) -> str:
+        """The sentence of the explanation of a pair.
+
+        Only its notes if the page begins with the sentence of this pair, or for pixels, whose names
+        say little.
+        """
+        whole = self.view.size > 2 and pair.image is None
+        return clean(pair.explanation.text if whole else " ".join(pair.explanation.notes))
 
 
-def explain_pairs(view: MatrixView, shape: Shape | None = None) -> PairExplanations | None:
-    """Explanations of all pairs; None if they are unknown, or too many for a page.
+def explain_pairs(view: MatrixView, shape: Shape | None = None) -> Reasons | None:
+    """The columns of all pairs; None if they are unknown, or too many for a page.
 
     `shape` is the shape of images, if the columns are their pixels.
     """
-    if not 1 < view.size <= _MAX_SITES:
+    if not 1 < view.size <= 60:
         return None
     try:
-        pairs = view.matrix.explain()
+        explanations = view.matrix.explain()
     except InputError:
         return None
-    first = next(iter(pairs.values()))
-    image = _image_of(first, shape)
-    return PairExplanations(view, pairs, image) if _can_explain(first, image) else None
+    index, pairs = view.matrix.sites.index, {}
+    first = _columns(next(iter(explanations.values())), shape)
+    if first is None:
+        return None
+    for (a, b), explanation in explanations.items():
+        pairs[index(a), index(b)] = PairColumns(explanation, first.image)
+    return Reasons(view, pairs)
 
 
-def _can_explain(explanation: Explanation, image: tuple[int, int] | None) -> bool:
-    """Whether there are at least two columns, and not too many for a page."""
-    return 1 < len(explanation) <= (_MAX_COLUMNS if image is None else _MAX_PIXELS)
-
-
-def _image_of(explanation: Explanation, shape: Shape | None) -> tuple[int, int] | None:
-    """Rows and columns of the image if the columns are pixels, otherwise None."""
-    means = np.zeros(len(explanation))
-    if shape is None:  # only then do means decide; categories have none
-        if any(kind != "number" for kind in explanation.kinds):
-            return None
-        sides = explanation.here, explanation.there
-        both = np.array([[values["mean"] for values in side] for side in sides])
-        means = np.nan_to_num(both).mean(axis=0)
-    return pixel_shape(explanation.names, means, shape)
-
-
-def _column_names(explanation: Explanation, image: tuple[int, int] | None) -> tuple[str, ...]:
-    """Names of columns for the page; a pixel is named by its place in the image."""
-    if image is None:
-        return tuple(map(clean, explanation.names))
-    channels = len(explanation) // (image[0] * image[1])
-    pixels = (divmod(k // channels, image[1]) for k in range(len(explanation)))
-    return tuple(f"row {row + 1}, column {column + 1}" for row, column in pixels)
-
-
-def _columns_with_bars(
-    explanation: Explanation, image: tuple[int, int] | None, may_differ: bool
-) -> list[int]:
-    """The columns with the largest excess, which get bars; none if the sites do not differ."""
-    if not may_differ:
-        return []
-    columns = [k for k in explanation.order if explanation.excess[k] > 0]
-    return columns[: _MAX_BARS if image is None else _MAX_PIXEL_BARS]
-
-
-def why_data(reasons: PairExplanations) -> dict[str, Any]:
-    """What the script of the page needs: the bars of each pair, and their columns at each site.
+def why_data(reasons: Reasons) -> dict[str, Any]:
+    """What the script of the page needs: the table of each pair, and its columns at each site.
 
     The list "columns" has only the columns that are shown. All other lists refer to a column by its
-    position there. "standing" has the distinctive columns.
+    position there. "standing" has the distinctive columns. A class is [its number, its rows in
+    thousandths of the site's rows, its share of the squared distance as text, the position of the
+    column that contributes most to that].
     """
-    pairs = np.stack(reasons.view.pairs, axis=1).tolist()
-    explanations = [reasons.of(i, j) for i, j in pairs]
-    may_differ = [reasons.may_differ(i, j) for i, j in pairs]
-    bars = [
-        _columns_with_bars(explanation, reasons.image, may)
-        for explanation, may in zip(explanations, may_differ, strict=True)
-    ]
-    distinctive = reasons.distinctive_columns
-    shown = sorted(set(chain(*bars, distinctive, _class_columns(explanations))))
+    size, pairs = reasons.view.size, list(reasons.pairs.values())
+    names, image = reasons.first.explanation.names, reasons.first.image
+    of_classes = {names.index(one.column) for pair in pairs for one in chain(*pair.classes)}
+    shown = sorted({*chain(*(pair.listed for pair in pairs)), *reasons.distinctive, *of_classes})
     position = {column: index for index, column in enumerate(shown)}
+    # Any pair with a site has the same words about it.
+    at_sites = [(reasons.pairs[0, max(k, 1)], min(k, 1)) for k in range(size)]
     content: dict[str, Any] = {
-        "columns": [reasons.columns[k] for k in shown],
+        "columns": [reasons.first.names[k] for k in shown],
         "pairs": [
-            _bar_numbers(explanation, columns, position)
-            for explanation, columns in zip(explanations, bars, strict=True)
+            [[position[k], *pair.numbers(k).values()] for k in pair.listed] for pair in pairs
         ],
-        "sites": [[_at_site(reasons, site, k) for k in shown] for site in range(reasons.view.size)],
-        "standing": [position[k] for k in distinctive],
-        "notes": _notes(reasons, explanations, may_differ),
+        "said": [reasons.sentence(pair) for pair in pairs],
+        "sites": [[pair.at_site(k, side) for k in shown] for pair, side in at_sites],
+        "standing": [position[k] for k in reasons.distinctive],
     }
-    return content | _classes_data(explanations, position) | _where_data(reasons, explanations)
+    if of_classes:
+        content["classes"] = [
+            [
+                [
+                    [
+                        one.number,
+                        round(1000 * one.weight),
+                        percent(one.share),
+                        position[names.index(one.column)],
+                    ]
+                    for one in site
+                ]
+                for site in pair.classes
+            ]
+            for pair in pairs
+        ]
+    if image is not None and len(pairs) * math.prod(image) <= 200_000:  # characters on the page
+        content |= {
+            "image": list(image),
+            "strengths": [strengths(pair.pixels, image) for pair in pairs],
+            "where": [where_numbers(pair.pixels, image) for pair in pairs],
+        }
+    return content
 
 
-def _shows_classes(explanations: Sequence[Explanation]) -> bool:
-    """Whether the classes of all pairs are few enough for a page."""
-    return len(explanations) * len(explanations[0].classes) <= _MAX_NUMBERS
+def why_pair(reasons: Reasons) -> dict[str, Any]:
+    """The columns of the farthest pair; the script replaces them when another is chosen."""
+    view = reasons.view
+    i, j = sorted(view.farthest_pair)
+    hint = " Choose another pair in the map above." if view.size > 2 else ""
+    pair = reasons.pairs[i, j]
+    return pair.table([view.rows_text(i), view.rows_text(j)], reasons.sentence(pair), hint)
 
 
-def _class_columns(explanations: Sequence[Explanation]) -> set[int]:
-    """The columns that the lists of classes name; none if the page shows no classes."""
-    names = explanations[0].names
-    shown = explanations if _shows_classes(explanations) else ()
-    return {names.index(column) for pair in shown for column in class_columns(pair)}
+def set_apart(reasons: Reasons) -> dict[str, Any] | None:
+    """From how many others each site differs in a column, or pictures if the columns are pixels.
 
-
-def _bar_numbers(
-    explanation: Explanation, columns: Sequence[int], position: Mapping[int, int]
-) -> list[list[int]]:
-    """For the bar of each column: position, excess in thousandths, and 1 if it is significant."""
-    excess, significant = explanation.excess, explanation.significant
-    return [[position[k], round(1000 * float(excess[k])), int(significant[k])] for k in columns]
-
-
-def _notes(
-    reasons: PairExplanations, explanations: Sequence[Explanation], may_differ: Sequence[bool]
-) -> dict[str, str]:
-    """The sentences about dependence, by the index of the pair."""
-    texts = (
-        _dependence_note(explanation, reasons.image) if may else ""
-        for explanation, may in zip(explanations, may_differ, strict=True)
-    )
-    return {str(index): text for index, text in enumerate(texts) if text}
-
-
-def _classes_data(
-    explanations: Sequence[Explanation], position: Mapping[int, int]
-) -> dict[str, Any]:
-    """The classes that contribute most, for all pairs; empty if there are none or too many."""
-    if not _shows_classes(explanations) or not any(pair.classes for pair in explanations):
-        return {}
-    names = explanations[0].names
-    position_by_name = {names[k]: index for k, index in position.items()}
-    return {"classes": [class_data(pair, position_by_name) for pair in explanations]}
-
-
-def _where_data(reasons: PairExplanations, explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """Where in the image each pair differs; empty if columns are no pixels, or too many."""
-    image = reasons.image
-    if image is None or len(explanations) * image[0] * image[1] > _MAX_NUMBERS:
-        return {}
+    None with fewer than three sites, or if no column is a cause in any pair.
+    """
+    view, columns = reasons.view, reasons.distinctive
+    if view.size < 3 or not columns:
+        return None
+    others, image = view.size - 1, reasons.first.image
+    contributions, differ = reasons.by_site
+    if image is not None:
+        pixels = contributions[:, :-1]
+        order = np.argsort(-pixels.sum(axis=1), kind="stable").tolist()
+        shown = [site for site in order if pixels[site].any()][:24]
+        pictures = [(view.names[k], picture(pixels[k], image)) for k in shown]
+        return {"others": others, "images": pictures}
+    shades = shade_index(others - differ, 0.0, others)  # the strongest shade: from all others
     return {
-        "image": list(image),
-        "strengths": [strengths(pair.excess, image) for pair in explanations],
-        "where": [where_numbers(pair.excess, image) for pair in explanations],
+        "others": others,
+        "images": [],
+        "columns": [reasons.first.names[k] for k in columns],
+        "rows": [
+            (view.names[site], [(int(differ[site, k]), int(shades[site, k])) for k in columns])
+            for site in view.tree.order.tolist()
+        ],
     }
 
 
-def _at_site(reasons: PairExplanations, site: int, k: int) -> str:
-    """Column k at one site, in words."""
-    other = 1 if site == 0 else 0  # any pair with this site has the same words
-    explanation = reasons.of(min(site, other), max(site, other))
-    values = explanation.here[k] if site < other else explanation.there[k]
-    return _describe_column(values, explanation.kinds[k])
+# --- where in the image sites differ, if columns are pixels
 
 
-def _describe_column(values: Mapping[str, float], kind: str) -> str:
-    """A column at one site: `247 ± 52, 3% missing`, `true: 41%`, or its most frequent levels."""
-    if kind == "category":
-        top = sorted(values.items(), key=lambda item: -item[1])[:3]
-        return ", ".join(f"{level}: {percent(share)}" for level, share in top if share > 0)
-    if kind == "boolean":
-        return f"true: {percent(values['mean'])}"
-    text = format_mean(values["mean"], kind)
-    if kind == "date" and values.get("std", 0.0) > 0:
-        text += f" ± {format_number(values['std'])} days"
-    elif values.get("std", 0.0) > 0:
-        text += f" ± {format_number(values['std'])}"
-    missing = values.get("missing", 0.0)
-    return text + (f", {percent(missing)} missing" if missing > 0 else "")
+def _by_pixel(contributions: Floats, shape: tuple[int, int]) -> Floats:
+    """The contribution of each pixel: that of its channels, added up. Negative ones count as 0."""
+    return np.asarray(np.maximum(contributions, 0.0).reshape(*shape, -1).sum(axis=2))
 
 
-def why_pair(reasons: PairExplanations) -> str:
-    """The bars of the farthest pair; the script replaces them when another is chosen."""
-    i, j = sorted(reasons.view.farthest_pair)
-    hint = " Choose another pair in the map above."
-    return _figure(reasons.of(i, j), reasons.may_differ(i, j), reasons.image, hint)
+def strengths(contributions: Floats, shape: tuple[int, int]) -> str:
+    """A digit for each pixel, row by row: 0 for no contribution, v for the largest in the image."""
+    pixels = _by_pixel(contributions, shape).ravel()
+    steps = np.rint((N_SHADES - 1) * pixels / (float(pixels.max()) or 1.0)).astype(int)
+    return "".join(_DIGITS[step] for step in steps)
 
 
-def why_distance(result: DistanceResult, shape: Shape | None = None) -> str:
-    """The bars of one distance; empty if it cannot be explained."""
-    try:
-        explanation = result.explain()
-    except InputError:
-        return ""
-    image = _image_of(explanation, shape)
-    if not _can_explain(explanation, image):
-        return ""
-    return _figure(explanation, result.differs is not False, image)
+def where_numbers(contributions: Floats, shape: tuple[int, int]) -> list[int]:
+    """Four numbers: how many pixels hold half of the difference, then about the strongest pixel.
+
+    These are its row and its column, counted from 1, and its percentage of the difference.
+    """
+    pixels = _by_pixel(contributions, shape)
+    total = float(pixels.sum())
+    if not total > 0:
+        return [0, 0, 0, 0]
+    ordered = np.sort(pixels.ravel())[::-1]
+    half = int(np.searchsorted(np.cumsum(ordered), 0.5 * total)) + 1
+    row, column = divmod(int(pixels.argmax()), shape[1])
+    return [half, row + 1, column + 1, round(100 * float(ordered[0]) / total)]
 
 
-def _figure(
-    explanation: Explanation, may_differ: bool, image: tuple[int, int] | None, hint: str = ""
-) -> str:
-    names = _column_names(explanation, image)
-    columns = _columns_with_bars(explanation, image, may_differ)
-    first, second = (escape_name(clean(site)) for site in explanation.sites)
-    note = _dependence_note(explanation, image) if may_differ else ""
-    caption = (
-        "Part of each column in the squared distance between the two populations, and the column at"
-        f" both sites. Grey columns are within chance.{hint}"
+def picture(
+    contributions: Floats, shape: tuple[int, int], name: str | None = None
+) -> dict[str, Any]:
+    """The picture with its sentence; the pixel that contributes most has the strongest shade.
+
+    There is one path for each digit of `strengths`.
+    """
+    half, row, column, percentage = where_numbers(contributions, shape)
+    sentence = (
+        f"Half of the difference lies in {half} of {math.prod(shape)} pixels. The strongest, in row"
+        f" {row} and column {column} from the top left, has"
+        f" {f'{percentage}%' if percentage else 'below 1%'}."
     )
-    shown = replace(explanation, classes=tuple(_with_column_names(explanation, names)))
-    items = "".join(_item(explanation, k, names[k]) for k in columns)
-    where = where_figure(explanation.excess, image, not columns) if image else ""
-    return tag(
-        "figure",
-        tag("p", f"{first} &ndash; {second}", class_="pair", id="why-pair"),
-        tag("div", class_="walk", id="walk"),
-        tag("div", where, tag("ol", items, class_="causes", id="causes"), class_="reasons"),
-        tag("p", _NO_DIFFERENCE, id="why-none", hidden="hidden" if columns else None),
-        tag("p", escape(note), id="why-note", hidden=None if note else "hidden"),
-        tag("figcaption", caption),
-        class_figure(shown, not columns),
-    )
-
-
-def _with_column_names(explanation: Explanation, names: Sequence[str]) -> Iterator[ClassShare]:
-    """The classes, with the page's names for their columns."""
-    for share in explanation.classes:
-        yield replace(share, column=names[explanation.names.index(share.column)])
-
-
-def _dependence_note(explanation: Explanation, image: tuple[int, int] | None) -> str:
-    """A note if only the dependence between columns differs; otherwise, and for pixels, empty."""
-    return clean(explanation.text) if explanation.only_dependence and image is None else ""
-
-
-def _item(explanation: Explanation, k: int, name: str) -> str:
-    """The bar of column k, with the column at both sites."""
-    excess = float(explanation.excess[k])
-    sides = zip(explanation.sites, (explanation.here[k], explanation.there[k]), strict=True)
-    return tag(
-        "li",
-        tag("span", escape_name(name), class_="column"),
-        tag("b", escape(percent(excess)), class_="part"),
-        tag("span", tag("i", style=f"width:{100 * min(excess, 1.0):.1f}%"), class_="bar-of"),
-        *(
-            tag(
-                "span",
-                escape_name(site),
-                f" {escape(_describe_column(values, explanation.kinds[k]))}",
-                class_="at-site",
-            )
-            for site, values in sides
-        ),
-        class_=None if explanation.significant[k] else "within",
-    )
+    paths: dict[str, list[str]] = {}
+    for place, digit in enumerate(strengths(contributions, shape)):
+        if digit != "0":
+            down, across = divmod(place, shape[1])
+            paths.setdefault(digit, []).append(f"M{across} {down}h1v1h-1z")
+    drawn: list[Markup] = [
+        # The first shade of the ramp is the strongest.
+        tag("path", d="".join(bars), class_=f"l{N_SHADES - 1 - _DIGITS.index(digit)}")
+        for digit, bars in sorted(paths.items())
+    ]
+    ground = tag("rect", width=shape[1], height=shape[0], class_=f"l{N_SHADES - 1}")
+    look = {"shape_rendering": "crispEdges", "id": name}
+    image = drawing(shape[1], shape[0], sentence, ground, tag("g", *drawn), **look)
+    return {"image": image, "sentence": sentence, "hidden": not half}

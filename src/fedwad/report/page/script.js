@@ -1,4 +1,100 @@
 "use strict";
+// Finds and sorts columns, and saves tables as CSV and figures as SVG.
+(() => {
+  const SHOWN = ["fill", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-dasharray", "opacity", "fill-opacity",
+    "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "visibility"];
+  const title = document.title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 40) || "fedwad";
+
+  function save(kind, type, text, number) {
+    const link = document.createElement("a");
+    link.href = `data:${type};charset=utf-8,${encodeURIComponent(text)}`;
+    link.download = `${title}-${number}.${kind}`;
+    link.click();
+  }
+
+  // A text that a spreadsheet would read as a formula gets an apostrophe.
+  function quoted(cell) {
+    const text = (cell.innerText || cell.textContent).replace(/\s+/g, " ").trim();
+    const safe = /^[=+\-@]/.test(text) && !/^[+-][\d.,e+-]+$/.test(text) ? `'${text}` : text;
+    return /[",]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+  }
+
+  function standalone(svg) {
+    const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+    from.forEach((one, k) => {
+      const style = getComputedStyle(one);
+      for (const name of SHOWN) to[k].setAttribute(name, style.getPropertyValue(name));
+    });
+    const labels = svg.closest(".cells") ? [...document.querySelectorAll(".named .down span")] : [];
+    if (labels.length) {
+      const size = labels.length, room = 0.2 * Math.max(...labels.map((label) => label.textContent.length)) + 0.3;
+      copy.setAttribute("viewBox", `${-room} ${-room} ${size + room} ${size + room}`);
+      labels.forEach((label, k) => [`translate(-.15 ${k + 0.5})`, `translate(${k + 0.5} -.15) rotate(-90)`].forEach((place, side) => {
+        const text = document.createElementNS(svg.namespaceURI, "text");
+        text.textContent = label.textContent;
+        const looks = { transform: place, "font-size": 0.28, "font-family": "sans-serif", "dominant-baseline": "central", "text-anchor": side ? "start" : "end" };
+        for (const [name, value] of Object.entries(looks)) text.setAttribute(name, value);
+        copy.append(text);
+      }));
+    }
+    return new XMLSerializer().serializeToString(copy);
+  }
+
+  function offer(after, words, act) {
+    let place = after.nextElementSibling;
+    if (!place || !place.classList.contains("saves")) {
+      place = document.createElement("p");
+      place.className = "saves";
+      after.after(place);
+    }
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = words;
+    button.addEventListener("click", act);
+    place.append(button);
+  }
+
+  document.querySelectorAll("table").forEach((table, k) => {
+    const lines = () => [...table.rows].map((row) => [...row.cells].map(quoted).join(",")).join("\n");
+    offer(table.closest(".scroller") || table, "Save as CSV", () => save("csv", "text/csv", `${lines()}\n`, k + 1));
+  });
+  document.querySelectorAll("figure").forEach((figure, k) => {
+    const visible = () => [...figure.querySelectorAll(".cells svg, .wide svg, .narrow svg, .where svg")].find((svg) => svg.getClientRects().length);
+    if (figure.querySelector("svg")) offer(figure, "Save as SVG", () => visible() && save("svg", "image/svg+xml", standalone(visible()), k + 1));
+  });
+
+  const find = document.getElementById("find"), rows = document.querySelectorAll("#table-one tbody tr");
+  if (find) find.addEventListener("input", () => {
+    const words = find.value.trim().toLowerCase();
+    for (const row of rows) {
+      const is = row.cells[0].textContent.toLowerCase().includes(words);
+      row.classList.toggle("lost", !is);
+      row.classList.toggle("found", is && words !== "");
+    }
+  });
+
+  // Columns by name, p-value or SMD; what is unknown comes last.
+  const heads = rows.length > 1 ? document.querySelectorAll("#table-one thead th") : [];
+  const key = (row, k) => (k ? parseFloat(row.cells[k].textContent.replace("∞", "Infinity")) : row.cells[0].querySelector("bdi").textContent);
+  [...heads].slice(0, 3).forEach((head, k) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const sign = (head.getAttribute("aria-sort") || "") === (k === 2 ? "descending" : "ascending") ? -1 : 1;
+      const down = (k === 2) === (sign === 1);
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const lost = (x) => k > 0 && x !== x;
+      const order = (a, b) => (k ? (a > b) - (a < b) : a.localeCompare(b)) * (down ? -1 : 1);
+      const compare = (a, b) => lost(a) - lost(b) || order(a, b);
+      const sorted = [...rows].sort((a, b) => compare(key(a, k), key(b, k)));
+      sorted[0].parentNode.append(...sorted);
+    });
+  });
+})();
+
 // Points at pairs in the heat map and at sites on the map. The page is complete without it.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -29,12 +125,12 @@
     return made;
   };
   const nameOf = (site) => element("bdi", "", [names[site]]);
+  const nameAndRows = (site) => (data.rows[site] ? [nameOf(site), ` (${data.rows[site]})`] : [nameOf(site)]);
 
   // ---- the heat map
   const readout = byId("readout"), which = byId("which"), intervalBar = byId("interval-bar"), spot = byId("spot"), cursor = byId("cursor");
   const marks = { row: cursor.querySelector(".row"), column: cursor.querySelector(".column"), cell: cursor.querySelector(".cell") };
   const labels = ["down", "across"].map((side) => document.querySelectorAll(`.named .${side} span`));
-  const VERDICTS = ["no evidence of a difference", "different by more than chance", "cannot be judged"];
   let chosen = data.start;
 
   const place = (whole) => {
@@ -62,47 +158,52 @@
     which.textContent = same ? "One site" : "This pair";
     intervalBar.hidden = spot.hidden = same;
     if (same) {
-      readout.replaceChildren(element("span", "pair", [nameOf(a)]), element("span", "unseen", [": "]),
+      readout.replaceChildren(element("span", "pair", nameAndRows(a)), element("span", "unseen", [": "]),
         element("b", "number", ["0"]), element("span", "interval", ["from itself"]));
       return;
     }
     const lines = data.others.map((other) =>
       `${other.label} ${text(other.value[pair])}` + (other.lower ? `, ${interval(other, pair)}` : ""));
-    if (data.verdict.length) lines.unshift(VERDICTS[data.verdict[pair]]);
+    const verdict = data.verdict[pair];
+    if (verdict !== undefined) lines.unshift(data.words[verdict] + (data.pvalue[pair] ? `, p = ${data.pvalue[pair]}` : ""));
+    // Without evidence of a difference there is no distance, only how far apart the sites are at most.
+    const bounded = data.value[pair] === null && verdict === 0 && data.upper[pair] !== null;
+    const number = bounded ? `≤ ${text(data.upper[pair])}` : text(data.value[pair]);
     const others = lines.flatMap((line) => [element("span", "unseen", [", "]), element("span", "other", [line])]);
-    readout.replaceChildren(element("span", "pair", [nameOf(a), " – ", nameOf(b)]), element("span", "unseen", [": "]),
-      element("b", "number", [text(data.value[pair])]), element("span", "unseen", [", "]),
+    readout.replaceChildren(element("span", "pair", [...nameAndRows(a), " – ", ...nameAndRows(b)]), element("span", "unseen", [": "]),
+      element("b", "number", [number]), element("span", "unseen", [", "]),
       element("span", "interval", [interval(data, pair)]), ...others);
     intervalBar.style.left = `${place(data.lower[pair])}%`;
     intervalBar.style.right = `${100 - place(data.upper[pair])}%`;
+    spot.hidden = data.value[pair] === null;
     spot.style.left = `${place(data.value[pair])}%`;
     explain(a, b, pair);
   }
 
   // ---- why the chosen pair differs
   const causes = byId("causes"), classes = byId("classes"), where = byId("where"), walk = byId("walk");
-  const percent = (thousandths) => (thousandths >= 10 || thousandths <= 0 ? `${Math.round(thousandths / 10)}%` : "<1%");
-  const barOf = (thousandths) => {
+  const barOf = (percentage) => { // such as 12% or <1%
     const bar = element("i", "", []);
-    bar.style.width = `${Math.min(thousandths / 10, 100)}%`;
+    bar.style.width = percentage.replace("<", "");
     return element("span", "bar-of", [bar]);
   };
   const named = (text) => element("bdi", "", [text]);
 
   function explain(a, b, pair) {
     if (!causes) return;
-    const { columns, pairs, sites } = data.why, bars = pairs[pair];
-    const said = bars.slice(0, 3).map(([column, part]) => `${columns[column]} ${percent(part)}`).join(", ");
-    byId("why-pair").replaceChildren(nameOf(a), " – ", nameOf(b), element("span", "unseen", [said ? `: ${said}` : ": within chance"]));
-    byId("why-none").hidden = bars.length > 0;
-    const note = byId("why-note");
-    note.textContent = data.why.notes[pair] || "";
-    note.hidden = !note.textContent;
-    causes.hidden = bars.length === 0;
-    causes.replaceChildren(...bars.map(([column, part, sure]) => {
-      const at = (site) => element("span", "at-site", [nameOf(site), ` ${sites[site][column]}`]);
-      return element("li", sure ? "" : "within", [element("span", "column", [named(columns[column])]),
-        element("b", "part", [percent(part)]), barOf(part), at(a), at(b)]);
+    const { columns, pairs, said, sites } = data.why;
+    byId("why-pair").replaceChildren(nameOf(a), " – ", nameOf(b));
+    byId("why-said").textContent = said[pair];
+    ["why-first", "why-second"].forEach((id, side) => {
+      const site = [a, b][side];
+      byId(id).replaceChildren(nameOf(site), data.rows[site] ? `, ${data.rows[site]}` : "");
+    });
+    causes.replaceChildren(...pairs[pair].map(([column, contribution, share, pvalue, smd, cause]) => {
+      const head = element("th", "", [named(columns[column])]);
+      head.scope = "row";
+      const numbers = [pvalue, smd].map((content) => element("td", "n", [content]));
+      return element("tr", cause ? "" : "within", [head, element("td", "n", [contribution]), element("td", "share", [barOf(share), share]),
+        ...numbers, ...[a, b].map((site) => element("td", "", [sites[site][column]]))]);
     }));
     reach(causes.children, 0);
     showClasses(a, b, pair);
@@ -111,17 +212,17 @@
 
   function showClasses(a, b, pair) {
     if (!classes) return;
-    const sides = data.why.classes && data.why.pairs[pair].length ? data.why.classes[pair] : [];
+    const sides = data.why.classes ? data.why.classes[pair] : [];
     classes.hidden = !sides.some((side) => side.length);
     const items = (a < b ? [a, b] : [b, a]).map((site, side) => (sides[side] || []).map(([number, rows, part, column]) =>
-      element("li", "", [element("span", "column", [nameOf(site), ` class ${number}`]), element("b", "part", [percent(part)]), barOf(part),
+      element("li", "", [element("span", "column", [nameOf(site), ` class ${number}`]), element("b", "part", [part]), barOf(part),
         element("span", "at-site", [`${(rows / 10).toFixed(1)}% of its rows, mostly in `, named(data.why.columns[column])])])));
     byId("classes-list").replaceChildren(...(a < b ? items : items.reverse()).flat());
   }
 
   function showWhere(pair) {
     if (!where) return;
-    const known = data.why.strengths && data.why.pairs[pair].length > 0;
+    const known = data.why.strengths && data.why.where[pair][0] > 0;
     where.hidden = !known;
     if (!known) return;
     const [rows, width] = data.why.image, [half, row, column, part] = data.why.where[pair];
@@ -151,8 +252,8 @@
 
   if (causes) {
     // Pairs from the farthest to the nearest, so that keys can walk through them here too.
-    const ranked = data.value.map((value, pair) => pair).filter((pair) => data.value[pair] !== null)
-      .sort((a, b) => data.value[b] - data.value[a]);
+    const ranked = data.near.map((value, pair) => pair).filter((pair) => data.near[pair] !== null)
+      .sort((a, b) => data.near[b] - data.near[a]);
     const sitesOf = (pair) => {
       let i = 0;
       while (pair >= size - 1 - i) pair -= size - 1 - i++;
@@ -171,7 +272,7 @@
     };
     if (walk && ranked.length > 1) walk.append(button("← more distant pair", -1), button("nearer pair →", 1));
     byId("why-pair").setAttribute("role", "status");
-    causes.setAttribute("aria-label", "Columns of this pair; arrow keys up and down choose a column, left and right another pair");
+    causes.parentNode.setAttribute("aria-label", "Columns of this pair; arrow keys up and down choose a column, left and right another pair");
     causes.addEventListener("keydown", (event) => {
       const at = [...causes.children].indexOf(document.activeElement), last = causes.children.length - 1;
       const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: last }[event.key];
@@ -190,22 +291,25 @@
     choose(order.indexOf(a), order.indexOf(b));
   }
 
-  // ---- who stands out by what
+  // ---- which columns set each site apart
   const standing = byId("standing");
   if (standing) {
     const rows = [...standing.tBodies[0].rows].map((row) => [...row.cells].slice(1));
     const heads = [...standing.tHead.rows[0].cells].slice(1);
     const list = rows.flat(), width = heads.length;
-    const partOf = (site, other, column) =>
-      (data.why.pairs[pairIndex(site, other)].find(([one]) => one === column) || [0, 0])[1] * (data.value[pairIndex(site, other)] || 0) ** 2;
+    // The contribution of a column to the distance of two sites, if it is a cause there.
+    const partOf = (site, other, column) => {
+      const row = data.why.pairs[pairIndex(site, other)].find(([one]) => one === column);
+      return row && row[5] ? Number(row[1]) : -Infinity;
+    };
     const others = (site, column) => order.filter((other) => other !== site)
       .sort((a, b) => partOf(site, b, column) - partOf(site, a, column));
     const describeCell = (at) => {
       const site = order[Math.floor(at / width)], column = data.why.standing[at % width];
-      const text = data.why.columns[column], part = list[at].textContent, [far] = others(site, column);
+      const text = data.why.columns[column], count = list[at].textContent, [far] = others(site, column);
       const here = data.why.sites[site][column], there = data.why.sites[far][column];
-      return part ? `${names[site]}, ${text}: ${part} of its mean squared distance. ${here} here, ${there} at ${names[far]}.`
-        : `${names[site]}, ${text}: within chance. ${here} here.`;
+      return count ? `${names[site]}, ${text}: differs from ${count} of ${size - 1}. ${here} here, ${there} at ${names[far]}.`
+        : `${names[site]}, ${text}: ${here} here.`;
     };
     const visit = (at, focus) => {
       reach(list, at, focus);
@@ -218,7 +322,7 @@
       choosePair(site, far);
     };
     standing.setAttribute("role", "grid");
-    standing.setAttribute("aria-label", "Part of each column in each site's mean squared distance; arrow keys choose a cell, Enter its pair");
+    standing.setAttribute("aria-label", "From how many other sites each site differs in each column; arrow keys choose a cell, Enter its pair");
     list.forEach((cell, at) => {
       cell.setAttribute("aria-label", describeCell(at));
       cell.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && visit(at));
@@ -258,10 +362,10 @@
   // ---- the map of sites
   const siteReadout = byId("site-readout");
   function showSite(site) {
-    const near = order.filter((other) => other !== site && data.value[pairIndex(site, other)] !== null)
-      .sort((a, b) => data.value[pairIndex(site, a)] - data.value[pairIndex(site, b)]).slice(0, 3);
-    const parts = near.flatMap((other, k) => [k ? ", then " : ": nearest is ", nameOf(other), ` (${text(data.value[pairIndex(site, other)])})`]);
-    siteReadout.replaceChildren(element("b", "", [nameOf(site)]), ...parts);
+    const apart = (other) => data.near[pairIndex(site, other)];
+    const near = order.filter((other) => other !== site && apart(other) !== null).sort((a, b) => apart(a) - apart(b)).slice(0, 3);
+    const parts = near.flatMap((other, k) => [k ? ", " : ": smallest estimates ", nameOf(other), ` (${text(apart(other))})`]);
+    siteReadout.replaceChildren(element("b", "", nameAndRows(site)), ...parts);
     for (const dot of document.querySelectorAll("[data-site]")) dot.classList.toggle("on", Number(dot.dataset.site) === site);
   }
   for (const map of document.querySelectorAll(".map svg")) {

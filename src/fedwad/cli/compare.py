@@ -1,0 +1,800 @@
+"""`fedwad distance`, `matrix`, `cluster`, `test`, `join` and `embed`: how similar are sites?
+
+Each command prints `result.sentence` first, which holds the verdict, and then numbers. The exit
+code of all but `cluster` and `embed` says the verdict too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.markup import escape
+
+import fedwad
+from fedwad._words import format_bytes, pluralize, to_printable
+from fedwad.cli.console import (
+    Bar,
+    describe_traffic,
+    exit_by,
+    make_table,
+    print_facts,
+    print_failed,
+    print_json,
+    print_sentence,
+    print_text,
+    progress_bar,
+    screen,
+    warn_small_cells,
+)
+from fedwad.cli.options import (
+    Explain,
+    ImageShape,
+    MethodOptions,
+    NumberOfClusters,
+    OptionGroup,
+    Output,
+    PrivacyOptions,
+    ReadingOptions,
+    SavedOutput,
+    Seed,
+    Source,
+    Sources,
+    WeightedTableOptions,
+    check_clusters,
+    parse_image_shape,
+    parse_number_of_clusters,
+)
+from fedwad.cli.sites import (
+    EngineOptions,
+    ResumableEngineOptions,
+    find_one_file,
+    schema_warnings,
+    with_warnings,
+)
+from fedwad.compare import (
+    Progress,
+    add_replies,
+    change_in_words,
+    describe_clusters,
+    groups_in_words,
+    join_options,
+)
+from fedwad.compare.answers import verdict
+from fedwad.compare.explanation import numbers_in_words
+from fedwad.compare.sentences import distance_in_words
+from fedwad.compare.shown import ShownMatrix
+from fedwad.errors import CertificateError, InputError
+from fedwad.federation import Dataset, LocalFederation, local
+from fedwad.methods import DISTANCE_METHODS, MATRIX_METHODS, FedWaD
+from fedwad.transport import Floats, solve
+
+Order = Annotated[float, "Order of the distance, at least 1."]
+Rows = list[tuple[str, str | None]]
+Clusters = NDArray[np.int64]
+
+_NOISE = "what two samples of one population are apart"
+_EFFECTIVE = "Rows have weights; the numbers of rows above are effective numbers."
+_MAX_PAIRS = 20  # pairs whose tests are printed; --json has all
+
+
+class DistanceOptions(MethodOptions):
+    """Options of the methods of a distance."""
+
+    methods: ClassVar[Any] = DISTANCE_METHODS
+
+
+class MatrixOptions(MethodOptions):
+    """Options of the methods of a matrix."""
+
+    methods: ClassVar[Any] = MATRIX_METHODS
+
+
+@dataclass(frozen=True)
+class ClassOptions(OptionGroup):
+    """Whether classes are compared too.
+
+    Parameters
+    ----------
+    labels : dataset distance: compare classes too; needs labels in the data
+    class_covariance : class statistics compared besides the means: standard deviations (diag) or
+        covariances (full)
+    """
+
+    labels: bool = False
+    class_covariance: Literal["diag", "full"] = "diag"
+
+
+@dataclass(frozen=True)
+class ClusterOptions(OptionGroup):
+    """The graph of similar sites in which clusters are found.
+
+    Parameters
+    ----------
+    affinity : between sites: a Gaussian kernel, the paper's 1 - D^2/max (linear), or that between
+        nearest neighbours only (knn), all alike (binary)
+    n_neighbors : neighbours of each site in the graph (knn, binary)
+    """
+
+    affinity: Literal["kernel", "linear", "knn", "binary"] = "kernel"
+    n_neighbors: int = 3
+
+
+# --- distance
+
+
+def distance(
+    a: Source,
+    b: Source,
+    *,
+    options: DistanceOptions,
+    table_options: WeightedTableOptions,
+    output: SavedOutput,
+    privacy: PrivacyOptions,
+    engine_options: ResumableEngineOptions,
+    classes: ClassOptions,
+    p: Order = 2.0,
+    seed: Seed = 0,
+    explain: Explain = False,
+    shape: ImageShape = None,
+    exact: bool = False,
+) -> None:
+    """Do the data in A and B differ, how far, and in which columns?
+
+    Each file becomes a site in this process. Only what would travel between real sites is
+    exchanged, and its size is reported. The answer comes from a permutation test; the distance
+    between the populations, and certified bounds of the samples' own distance, say how far.
+
+    The exit code is 3 if a difference is found, and 4 if there are too few rows to tell.
+
+    Example: `fedwad distance paris.csv oslo.csv --explain`
+
+    Parameters
+    ----------
+    exact : compute the exact distance too, which pools both files
+    """
+    output.check((a, b))
+    image_shape = parse_image_shape(shape)
+    if explain and p != 2:
+        raise InputError(
+            f"--explain is for p = 2, and --p is {p:g}; leave one of them out.",
+            "conflicting-options",
+        )
+    keywords = options.keywords() | privacy.keywords(table_options.columns.schema)
+    keywords |= {"p": p, "seed": seed} | asdict(classes)
+    if options.method == FedWaD.name and output.report:
+        keywords.setdefault("reveal", "every")  # the page shows the rounds
+    if exact and engine_options.uses_engine:
+        raise InputError(
+            "--exact needs both files in this process; leave out the engine.",
+            "conflicting-options",
+        )
+    files, first, second, exactly = {}, a, b, []
+    if not engine_options.uses_engine:
+        if table_options.columns.by is not None:
+            raise InputError(
+                "--by splits one table into sites; give it to fedwad matrix.",
+                "conflicting-options",
+            )
+        (first, one), (second, other) = find_one_file(a), find_one_file(b)
+        if first == second:
+            first, second = a, b
+        if Path(one).resolve() == Path(other).resolve():
+            second = first
+        files = {first: one, second: other}
+
+    def here(federation: LocalFederation, fed: Any, bar: Bar) -> fedwad.DistanceResult:
+        rounds = keywords.get("rounds", FedWaD.rounds)
+
+        def show(record: fedwad.Round) -> None:
+            stage = "Asking both sites"
+            if record.running is not None:
+                stage += f", running estimate {record.running:.4g}"
+            bar.progress(Progress(stage, record.number, rounds))
+
+        found = fedwad.distance(fed[first], fed[second], callback=show, **keywords)
+        if exact:
+            exactly.append(_exact(federation.dataset(first), federation.dataset(second), found))
+        return found
+
+    kind = fedwad.DistanceResult
+    result, page = engine_options.ask(
+        "distance", (a, b), keywords, table_options, files, kind, here, output
+    )
+    exact_distance = exactly[0] if exactly else None
+    output.write(result, shape=image_shape, exact=exact_distance, **page)
+    if output.as_json:
+        content = result.to_dict() | {"sentence": result.sentence, "differs": result.differs}
+        del content["evidence"]
+        if result.evidence is not None:  # its columns instead, the most important first
+            explanation = result.explain()
+            content |= columns_in_json(explanation)
+            content["notes"] = [*result.notes, *explanation.notes]
+        content = with_warnings(content, page)
+        print_json(content | ({} if exact_distance is None else {"exact": exact_distance}))
+    else:
+        print_sentence(result.sentence)
+        print_facts(_distance_rows(result, exact_distance))
+        if table_options.weights is not None:
+            print_text(_EFFECTIVE)
+        if explain:
+            show_columns(result.explain())
+        warn_small_cells(result.min_cell_size, result.method)
+        output.print_report()
+    exit_by(result.differs, result.enough)
+
+
+def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
+    """Return the exact distance; CertificateError unless it lies between the certified bounds."""
+    classes: Any = result.class_covariance or "ignored"
+    exact = solve(mu.view(classes), nu.view(classes), result.p).distance
+    if result.certified and not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
+        raise CertificateError(
+            f"The exact distance {exact:.6g} lies outside the certified {result.lower:.6g} to"
+            f" {result.upper:.6g}; please report the data.",
+            "not-proven",
+        )
+    return exact
+
+
+def _distance_rows(result: fedwad.DistanceResult, exact: float | None) -> Rows:
+    """Return the numbers behind the answer, each with its name."""
+    what = f"W{result.p:g}" if result.class_covariance is None else "dataset distance"
+    value = f"{result.value:.6g} between these samples, method {result.method}"
+    bounds = f"{result.lower:.6g} to {result.upper:.6g}, certified"
+    fedwad, noise, interval = result.fedwad, result.noise, result.population_interval
+    cell, certified = result.min_cell_size, result.certified
+    sure = "95%" if certified else "likely range"
+    apart = None
+    if interval is not None:
+        apart = f"{interval[0]:.4g} to {interval[1]:.4g} apart ({sure})"
+    return [
+        ("rows", " and ".join(f"{n:,}" for n in result.rows) or None),
+        (what, value if certified else None),
+        ("bounds", bounds if certified else None),
+        ("exact", None if exact is None else f"{exact:.6g}"),
+        ("paper's estimate", None if fedwad is None else f"{fedwad:.6g}"),
+        ("noise", None if noise is None else f"{noise:.4g}, {_NOISE}"),
+        ("populations", apart),
+        ("privacy", _guarantee(result.privacy)),
+        ("rounds", str(len(result.history)) if result.history else None),
+        ("sent", describe_traffic(result.traffic)),
+        ("smallest cell, last replies", None if cell is None else pluralize(cell, "sample")),
+    ]
+
+
+def _guarantee(privacy: dict[str, Any] | None) -> str | None:
+    """The guarantee of private releases in words."""
+    text = "epsilon {epsilon:g}, delta {delta:g} for the one release of each site"
+    return None if privacy is None else text.format(**privacy)
+
+
+# --- why sites differ
+
+
+def columns_in_json(explanation: fedwad.Explanation) -> dict[str, Any]:
+    """Return what `--json` says about columns, the most important first."""
+    content = explanation.to_dict()
+    return {name: content[name] for name in ("columns", "causes", "classes")}
+
+
+def show_columns(explanation: fedwad.Explanation) -> None:
+    """Print a row for each column, the largest contribution first; causes are not dim."""
+    titles = ("column", "contribution", "share", "adjusted p", "SMD", "of samples", "change")
+    table = make_table(*titles, left=("column", "change"))
+    for index in explanation.order:
+        name, numbers = explanation.names[index], numbers_in_words(explanation, index).values()
+        change = escape(change_in_words(explanation, index))
+        style = None if name in explanation.causes else "dim"
+        table.add_row(escape(name), *numbers, change, style=style)
+    screen.print(table)
+    for note in explanation.notes:
+        print_text(note)
+
+
+# --- matrix and cluster
+
+
+def matrix(
+    files: Sources,
+    *,
+    options: MatrixOptions,
+    table_options: WeightedTableOptions,
+    output: SavedOutput,
+    privacy: PrivacyOptions,
+    engine_options: ResumableEngineOptions,
+    classes: ClassOptions,
+    clustering: ClusterOptions,
+    p: Order = 2.0,
+    k: NumberOfClusters = None,
+    shape: ImageShape = None,
+    seed: Seed = 0,
+) -> None:
+    """Which sites have similar data? All distances between many sites, and a test of each pair.
+
+    Each file becomes a site in this process. Only what would travel between real sites is
+    exchanged, and its size is reported. A .csv needs --label-column for --labels; a .npz holds
+    labels as y.
+
+    The exit code is 3 if the sites differ, and 4 if there are too few rows to tell.
+
+    Example: `fedwad matrix sites/ --k auto --report sites.html`
+    """
+    output.check(files)
+    image_shape = parse_image_shape(shape)
+    n_clusters = parse_number_of_clusters(k)
+    keywords = options.keywords() | privacy.keywords(table_options.columns.schema)
+    keywords |= {"p": p, "seed": seed} | asdict(classes)
+    paths = engine_options.find(files, table_options, "a matrix")
+    check_clusters(n_clusters, paths or files)
+
+    def here(_: Any, fed: Any, bar: Bar) -> fedwad.MatrixResult:
+        return fedwad.matrix(fed, callback=bar.progress, **keywords)
+
+    result, page = engine_options.ask(
+        "matrix", files, keywords, table_options, paths, fedwad.MatrixResult, here, output
+    )
+    clusters = None if n_clusters is None else _cluster(result, n_clusters, clustering, seed)
+    _write_matrix(result, clusters, output, shape=image_shape, **page)
+    if table_options.weights is not None and not output.as_json:
+        print_text(_EFFECTIVE)
+    exit_by(_differ(result), result.enough)
+
+
+def cluster(
+    file: Path,
+    *,
+    clustering: ClusterOptions,
+    output: Output,
+    k: NumberOfClusters = "auto",
+    seed: Seed = 0,
+) -> None:
+    """Which sites belong together? Clusters of a saved matrix, and how stable they are.
+
+    Example: `fedwad cluster sites.json --k 2`
+
+    Parameters
+    ----------
+    file : a matrix saved by `fedwad matrix --save`
+    """
+    output.check()
+    n_clusters = parse_number_of_clusters(k) or "auto"
+    result = fedwad.MatrixResult.load(file)
+    _write_matrix(result, _cluster(result, n_clusters, clustering, seed), output)
+
+
+def _differ(result: fedwad.MatrixResult) -> bool | None:
+    """Whether the sites of a matrix differ, by the test that its sentence leads with."""
+    if len(result) == 2:
+        answer: bool | None = result.differs[0, 1]
+        return answer
+    return None if result.test is None else verdict(result.test.pvalue, result.test.smallest)
+
+
+def _cluster(
+    result: fedwad.MatrixResult, k: int | Literal["auto"], options: ClusterOptions, seed: int
+) -> dict[str, Any]:
+    """Return clusters in the form that --json prints."""
+    suggestion = result.suggest()
+    number = suggestion.k if k == "auto" else k
+    graph = asdict(options)
+    return {
+        "k": number,
+        "labels": result.cluster(number, **graph, seed=seed).tolist(),
+        "suggested": suggestion.k,
+        "suggested_by_distance": suggestion.by_distance,
+        "reason": suggestion.reason,
+        "eigenvalues": suggestion.eigenvalues.tolist(),
+        "too_small": list(suggestion.too_small),
+        "stability": result.stability(number, **graph, seed=seed),
+        "affinity": options.affinity,
+    }
+
+
+def _write_matrix(
+    result: fedwad.MatrixResult, clusters: dict[str, Any] | None, output: Output, **page: Any
+) -> None:
+    """Write a matrix and its clusters to files, and print them."""
+    labels = None if clusters is None else np.array(clusters["labels"])
+    output.write(result, clusters=labels, **page)
+    if output.as_json:
+        content, known = with_warnings(result.to_dict(), page), result.knows_populations
+        del content["kept"], content["evidence"]  # for --save
+        content |= {
+            "sentence": result.sentence,
+            "differs": result.differs.tolist(),
+            "heterogeneity": result.heterogeneity.to_dict() if known else None,
+            "eccentricity": result.eccentricity.to_dict() if known else None,
+        }
+        print_json(content | ({} if clusters is None else {"clusters": clusters}))
+        return
+    view = ShownMatrix(result, labels)
+    show_matrix(view)
+    if clusters is not None:
+        _show_clusters(view, clusters)
+    output.print_report()
+
+
+def show_matrix(view: ShownMatrix) -> None:
+    """Print the answer, all distances or each site's neighbours, and what was sent."""
+    result = view.matrix
+    print_sentence(result.sentence)
+    columns, rows = _headings(view)
+    titles, heads = [""], [[escape(name)] for name in rows]
+    if result.rows:
+        titles.append("rows")
+        heads = [[*head, f"{n:,}"] for head, n in zip(heads, result.rows, strict=True)]
+    if view.clusters is not None:
+        titles.append("cluster")
+        for head, label in zip(heads, view.clusters.tolist(), strict=True):
+            head.append(str(view.cluster_number[label] or "single"))
+    if columns:
+        print_text(view.title)
+        table = make_table(*titles, *map(escape, columns), left=("",), no_wrap=True)
+        for head, others in zip(heads, view.texts, strict=True):
+            table.add_row(*head, *others)
+    else:
+        words = ("nearest sample", "bounds") if result.certified else ("nearest", "likely range")
+        titles += [words[0], "distance", words[1], "farthest", "distance"]
+        table = make_table(*titles, left=("", *words, "farthest"))
+        for name, head in zip(result.sites, heads, strict=True):
+            near, *_, far = result.nearest(name)
+            bounds = f"{near.lower:.4g} to {near.upper:.4g}"
+            ends = escape(far.site), f"{far.value:.4g}"
+            table.add_row(*head, escape(near.site), f"{near.value:.4g}", bounds, *ends)
+    screen.print(table)
+    print_facts(_matrix_rows(result))
+    print_failed(result.failed)
+    warn_small_cells(result.min_cell_size, result.method)
+
+
+def _matrix_rows(result: fedwad.MatrixResult) -> Rows:
+    """Return the numbers behind the answer over all pairs, each with its name."""
+    pairs = np.triu_indices(len(result), 1)
+
+    def extent(values: Floats) -> str:
+        low, high = f"{np.nanmin(values[pairs]):.4g}", f"{np.nanmax(values[pairs]):.4g}"
+        return low if low == high else f"{low} to {high}"
+
+    rows: Rows = []
+    if result.certified:
+        rows.append(("samples", f"{extent(result.value)} apart, method {result.method}"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
+        rows.append(("bounds", f"certified; median width {np.median(width):.0%} of the estimate"))
+    if result.noise is not None and not np.isnan(result.noise[pairs]).all():
+        rows.append(("noise", f"{extent(result.noise)}, {_NOISE}"))
+    if result.population_interval is not None and result.certified:
+        high = result.population_interval[1]
+        if not np.isnan(high[pairs]).all():
+            rows.append(("populations", f"at most {np.nanmax(high[pairs]):.4g} apart (95%)"))
+    if result.knows_populations:
+        rows.append(("heterogeneity", result.heterogeneity.sentence))
+    rows.append(("privacy", _guarantee(result.privacy)))
+    rows.append(("sent", describe_traffic(result.traffic)))
+    if result.privacy is None and result.min_cell_size is not None:
+        rows.append(("smallest cell, last replies", pluralize(result.min_cell_size, "sample")))
+    return rows
+
+
+def _headings(view: ShownMatrix) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return headings of columns and rows with which the table fits on the screen.
+
+    Columns are headed by the names of sites, or else by numbers. There are none if neither fits.
+    """
+    result, size = view.matrix, len(view.matrix)
+    if size > 12:  # more can hardly be read, so only the nearest and the farthest are shown
+        return (), result.sites
+    number_width = max(len(text) for row in view.texts for text in row)
+    numbers = tuple(str(k + 1) for k in range(size))
+    numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.sites, strict=True))
+    rows_width = max(4, *(len(f"{n:,}") for n in result.rows)) + 2 if result.rows else 0
+    for columns, rows in ((result.sites, result.sites), (numbers, numbered)):
+        width = max(map(cell_len, rows)) + 2 + rows_width + 9 * (view.clusters is not None)
+        if width + sum(max(cell_len(name), number_width) + 2 for name in columns) <= screen.width:
+            return columns, rows
+    return (), result.sites
+
+
+def _show_clusters(view: ShownMatrix, clusters: dict[str, Any]) -> None:
+    """Print the members of each cluster, the suggested number, and how stable they are."""
+    for group in view.groups:
+        names = ", ".join(view.matrix.sites[k] for k in sorted(group.members))
+        print_text(f"{group.title}: {names} ({group.extent})")
+    suggested, by_distance = clusters["suggested"], clusters["suggested_by_distance"]
+    alone = f", since {clusters['reason']}" if clusters["reason"] else ""
+    if suggested < by_distance:
+        alone += f" (distances alone suggest {by_distance})"
+    print_text(f"Suggested number: {suggested}{alone}.")
+    if 1 < len(view.groups) < len(view.matrix):  # one group, or none of two, always agrees
+        print_text(
+            "Clusters of other samples of the same sites would agree to"
+            f" {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect)"
+            f"{'; do not rely on them.' if clusters['stability'] < 0.5 else '.'}"
+        )
+    if clusters["too_small"]:
+        print_text(f"Too few rows to be tested: {', '.join(clusters['too_small'])}.")
+
+
+# --- test
+
+Tested = fedwad.PermutationTestResult | fedwad.MatrixResult
+
+
+def permutation(
+    files: Sources,
+    *,
+    table_options: WeightedTableOptions,
+    engine_options: ResumableEngineOptions,
+    output: Output,
+    explain: Explain = False,
+    seed: Seed = 0,
+) -> None:
+    """Do the sites differ by more than chance? An exact permutation test at the 5% level.
+
+    Each site sends means over blocks of its rows with its summary, which are permuted between
+    sites. With more than two sites all are tested together, and then all pairs, whose p-values are
+    adjusted for their number.
+
+    The exit code is 3 if a difference is found, and 4 if there are too few rows to tell.
+
+    Example: `fedwad test paris.csv oslo.csv`
+    """
+    output.check()
+    paths = engine_options.find(files, table_options, "a test")
+    pair = len(paths or files) == 2
+
+    def here(federation: LocalFederation, fed: Any, _: Bar) -> Tested:
+        if not pair:
+            return fedwad.matrix(fed, seed=seed)
+        first, second = (fed[name] for name in federation.names)
+        return fedwad.permutation_test(first, second, seed=seed)
+
+    kind: Any = fedwad.PermutationTestResult if pair else fedwad.MatrixResult
+    result, page = engine_options.ask(
+        "test", files, {"seed": seed}, table_options, paths, kind, here, output
+    )
+    output.write(result, **page)
+    content, pairs = result.to_dict(), _tested_pairs(result)
+    if isinstance(result, fedwad.MatrixResult):
+        differs, whole = _differ(result), result.test
+        content = {key: content[key] for key in ("sites", "seed", "enough", "traffic", "failed")}
+        for key in ("pvalue", "smallest", "statistic"):
+            content[key] = None if whole is None else getattr(whole, key)
+    else:
+        differs = result.differs
+        del content["evidence"]
+    if output.as_json:
+        content, shown = with_warnings(content, page), []
+        for one in pairs:
+            why = one.pop("explanation")
+            shown.append(one | ({} if why is None else columns_in_json(why)))
+        # With two sites there is one pair, whose columns are also at the top.
+        top = {} if len(shown) > 1 else {k: v for k, v in shown[0].items() if k not in content}
+        print_json(
+            {"sentence": result.sentence, "differs": differs} | content | {"pairs": shown} | top
+        )
+    else:
+        _show_test(result, pairs, explain)
+        output.print_report()
+    exit_by(differs, result.enough)
+
+
+def _tested_pairs(result: Tested) -> list[dict[str, Any]]:
+    """The test of each pair of sites, small p-values first."""
+    names, known = list(result.sites), result.evidence is not None
+    if isinstance(result, fedwad.PermutationTestResult):
+        why = result.explain() if known else None
+        found = {"pvalue": result.pvalue, "differs": result.differs, "explanation": why}
+        return [{"sites": names} | found]
+    unknown = np.full_like(result.value, np.nan)
+    pvalue = unknown if result.pvalue is None else result.pvalue
+    pairs = [
+        {
+            "sites": [names[i], names[j]],
+            "pvalue": float(pvalue[i, j]),
+            "differs": result.differs[i, j],
+            "explanation": result.explain(names[i], names[j]) if known else None,
+        }
+        for i, j in combinations(range(len(result)), 2)
+    ]
+    return sorted(pairs, key=lambda pair: np.nan_to_num(pair["pvalue"], nan=np.inf))
+
+
+def _show_test(result: Tested, pairs: list[dict[str, Any]], explain: bool) -> None:
+    print_sentence(result.sentence)
+    if len(pairs) > 1:
+        table = make_table("pair", "p-value", left=("pair",))
+        for pair in pairs[:_MAX_PAIRS]:
+            tested = "not tested" if np.isnan(pair["pvalue"]) else f"{pair['pvalue']:.4g}"
+            table.add_row(escape(" - ".join(pair["sites"])), tested)
+        screen.print(table)
+        if len(pairs) > _MAX_PAIRS:
+            print_text(f"and {len(pairs) - _MAX_PAIRS} more pairs; --json has all.")
+        tested_pairs = sum(not np.isnan(pair["pvalue"]) for pair in pairs)
+        count = pluralize(tested_pairs, "pair")
+        print_text(f"P-values are adjusted for {count}.")
+    for pair in pairs if explain else ():
+        if pair["explanation"] is not None:
+            screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
+            show_columns(pair["explanation"])
+    print_failed(getattr(result, "failed", {}))
+    print_text(f"Sent: {describe_traffic(result.traffic)}.")
+
+
+# --- join
+
+
+def join(
+    new: Source,
+    *,
+    matrix: Path,
+    output: SavedOutput,
+    engine_options: EngineOptions,
+    reading: ReadingOptions,
+    explain: Explain = False,
+) -> None:
+    """Is a new site like the others? Only the new site is asked.
+
+    The other sites are those of a saved matrix. It holds their replies, which their policies must
+    allow (keep = true). With --engine, so must the policy of the new site.
+
+    The exit code is 3 if the new site differs from every site of the nearest cluster, and 4 if
+    there are too few rows to tell.
+
+    Example: `fedwad join rome.csv --matrix sites.json`
+
+    Parameters
+    ----------
+    matrix : a matrix saved by `fedwad matrix --save`
+    """
+    output.check([new])
+    saved = fedwad.MatrixResult.load(matrix)
+    # `evidence` holds what explains distances by columns, such as the schema that encoded them.
+    schema = None if saved.evidence is None else saved.evidence.schema
+    # These columns matter on an engine only. With "auto", the new site encodes its table by the
+    # schema of the matrix, which the job sends; without a schema, all columns are numbers. With
+    # --connect, the new site uses the settings of its own node instead.
+    expects_schema = schema is not None or engine_options.connect is not None
+    columns = reading.with_schema("auto" if expects_schema else None)
+    if engine_options.uses_engine:
+        name = new if engine_options.connect is not None else find_one_file(new)[0]
+        with progress_bar(f"Asking {name}") as bar:
+            content = engine_options.run("join", [new], join_options(saved), columns, bar.line)
+        result = add_replies(saved, name, content["replies"])
+    else:
+        name, path = find_one_file(new)
+        options = columns.to_options() | {"schema": schema}
+        with progress_bar(f"Asking {to_printable(name)}"):
+            result = saved.add(local({name: path}, **options)[name])
+    name = result.sites[-1]
+    placement = result.placement(name)
+    output.write(result, schema=schema, newcomer=name, warnings=schema_warnings(schema))
+    if output.as_json:
+        traffic = {"up": result.traffic.up, "messages": result.traffic.messages}
+        extra = {"traffic": traffic, "sites": list(result.sites)}
+        print_json(placement.to_dict() | extra | columns_in_json(placement.explanation))
+    else:
+        print_sentence(placement.sentence)
+        names = ", ".join(
+            f"{one.site} {distance_in_words(one.value, (one.lower, one.upper))}"
+            for one in placement.nearest[:3]
+        )
+        print_text(f"Distances to the populations, the smallest estimate first: {names}.")
+        if explain:
+            show_columns(placement.explanation)
+        sent = format_bytes(result.traffic.up)
+        messages = pluralize(result.traffic.messages, "message")
+        print_text(f"Sent: {sent} by {placement.site} alone, in {messages}.")
+        output.print_report()
+    exit_by(placement.stranger, result.enough)
+
+
+# --- embed
+
+
+@dataclass(frozen=True)
+class EmbeddingOptions(OptionGroup):
+    """How sites become points.
+
+    Parameters
+    ----------
+    support : points of the shared support
+    rounds : rounds in which sites shape the support
+    clients_per_round : random sites that shape the support; others send one message
+    dimension : largest number of coordinates; 256 when left out
+    """
+
+    support: int = 10
+    rounds: int = 3
+    clients_per_round: int = 200
+    dimension: int | None = None
+
+
+def embed(
+    files: Sources,
+    *,
+    options: EmbeddingOptions,
+    table_options: WeightedTableOptions,
+    output: SavedOutput,
+    engine_options: ResumableEngineOptions,
+    classes: ClassOptions,
+    k: NumberOfClusters = "auto",
+    nearest: str | None = None,
+    seed: Seed = 0,
+) -> None:
+    """Which of thousands of sites have similar data? Each site becomes a point.
+
+    Near points mean similar data. Time grows with the number of sites, not of pairs; for up to a
+    few hundred sites, `fedwad matrix` says more about each pair.
+
+    Example: `fedwad embed sites/ --nearest rome --report map.html`
+
+    Parameters
+    ----------
+    nearest : name of a site whose ten most similar sites are printed
+    """
+    output.check(files)
+    n_clusters = parse_number_of_clusters(k) or "auto"
+    keywords = asdict(options) | asdict(classes) | {"seed": seed}
+    paths = engine_options.find(files, table_options, "an embedding")
+    check_clusters(n_clusters, paths or files)
+    names = tuple(paths or files)
+    if nearest is not None and nearest not in names:  # before they are asked
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise InputError(
+            f"There is no site '{nearest}' for --nearest; the sites are {shown}.", "unknown-site"
+        )
+
+    def here(_: Any, fed: Any, bar: Bar) -> fedwad.EmbeddingResult:
+        return fedwad.embed(fed, callback=bar.progress, **keywords)
+
+    result, page = engine_options.ask(
+        "embed", files, keywords, table_options, paths, fedwad.EmbeddingResult, here, output
+    )
+    suggestion = result.suggest()
+    number = suggestion.k if n_clusters == "auto" else n_clusters
+    clusters = {
+        "k": number,
+        "labels": result.cluster(number, seed).tolist(),
+        "suggested": suggestion.k,
+        "eigenvalues": suggestion.eigenvalues.tolist(),
+    }
+    # Before files are written, since the name may be wrong.
+    neighbours = [] if nearest is None else result.nearest(nearest)
+    output.write(result, clusters=clusters["labels"], **page)
+    if output.as_json:
+        near = {"nearest": [vars(one) for one in neighbours]} if neighbours else {}
+        print_json(result.to_dict() | {"clusters": clusters} | near)
+        return
+    _show_groups(result, clusters)
+    if nearest is not None:
+        title = f"nearest to {escape(nearest)}"
+        table = make_table(title, "of points", "estimated distance", left=(title,))
+        for one in neighbours:
+            value = "" if one.value is None else f"{one.value:.4g}"
+            table.add_row(escape(one.site), f"{one.embedded:.4g}", value)
+        screen.print(table)
+    print_text(f"Sent: {describe_traffic(result.traffic)}.")
+    print_failed(dict(list(result.failed.items())[:10]))
+    if len(result.failed) > 10:
+        print_text(f"Without {len(result.failed) - 10} more sites; --json names them.")
+    warn_small_cells(result.min_cell_size, "embed")
+    output.print_report()
+
+
+def _show_groups(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> None:
+    groups = describe_clusters(result.embedding, np.array(clusters["labels"]), result.sites)
+    suggested = clusters["suggested"]
+    note = "" if suggested == len(groups) else f" ({suggested} suggested)"
+    print_sentence(f"{groups_in_words(len(result), len(groups))}{note}.")
+    titles = ("cluster", "sites", "most central site", "radius", "nearest", "distance")
+    table = make_table(*titles, left=("most central site",))
+    for group in groups:
+        table.add_row(*map(escape, group.texts))
+    screen.print(table)
