@@ -1,6 +1,7 @@
 """The command line in this process: the same arguments, exit codes and outputs, without a start."""
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -27,7 +28,10 @@ def run(*words, cwd=None, columns=100):
         patch.dict(os.environ, {"COLUMNS": str(columns), "NO_COLOR": "1"}),
     ):
         _widen(columns)
+        logger = logging.getLogger("fedwad")  # which --verbose changes
+        kept = logger.handlers, logger.level
         code = _code(arguments)
+        logger.handlers, logger.level = kept
     return CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 

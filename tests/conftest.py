@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import hashlib
+import logging
 import os
 import shutil
 
@@ -20,6 +21,24 @@ settings.register_profile(
 settings.load_profile(os.environ.get("FEDWAD_HYPOTHESIS", "repeatable"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_state(tmp_path_factory):
+    """Commands keep what sites agreed on in a folder of the tests, not of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_log():
+    """Commands in this process that print the log leave it as it was for the next test."""
+    logger = logging.getLogger("fedwad")
+    level, handlers = logger.level, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.handlers = handlers
+
+
 @pytest.fixture(autouse=True)
 def repeatable_noise(monkeypatch):
     """Sites in this process draw private noise from a seed, so that no test can fail by chance.
@@ -27,7 +46,7 @@ def repeatable_noise(monkeypatch):
     The seed depends on the data, the question and how often it came: not on the order in which
     threads ask. FEDWAD_NOISE_SEED gives other noise. Nodes that are processes draw real noise.
     """
-    from fedwad.federation.requests import private, private_schema
+    from fedwad.site import answers as private
 
     drawn = {}
 
@@ -44,9 +63,9 @@ def repeatable_noise(monkeypatch):
     def release_schema(points, draft, mu):
         return schema_release(points, draft, mu, seeded(points, draft.to_toml(), mu))
 
-    private_release, schema_release = private.release, private_schema.release_schema
+    private_release, schema_release = private.release, private.release_schema
     monkeypatch.setattr(private, "release", release)
-    monkeypatch.setattr(private_schema, "release_schema", release_schema)
+    monkeypatch.setattr(private, "release_schema", release_schema)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import linprog
 
-from fedwad.ot import Measure
+from fedwad.transport import Measure
 
 
 def linear_program(mu, nu, p=2.0):

@@ -24,6 +24,7 @@ def words(name):
 
 def test_only_known_instructions():
     known = {"FROM", "ARG", "ENV", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENTRYPOINT", "CMD"}
+    known |= {"HEALTHCHECK", "STOPSIGNAL"}
     assert {name for name, _ in instructions()} <= known
     assert instructions()[0][0] == "FROM"
 
@@ -49,7 +50,7 @@ def test_it_is_compiled_when_it_is_built():
     assert words("RUN")[-1] == "fedwad warm-up"
     environment = " ".join(words("ENV"))
     assert "NUMBA_CACHE_DIR=/var/cache/fedwad" in environment
-    assert "chown node:node /site /var/cache/fedwad" in " ".join(words("RUN"))
+    assert "chown node:node /site /ledger /var/cache/fedwad" in " ".join(words("RUN"))
 
 
 def test_it_copies_what_exists_and_the_context_has_nothing_else():

@@ -1,9 +1,8 @@
 """What the README and the guides show works as shown."""
 
+import dataclasses
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import chdir
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import numpy as np
 import pytest
 
 import fedwad
+import reference
+import refresh_docs
 from command_line import run
 from fedwad.federation import DescribeRequest, open_client
 
@@ -68,7 +69,7 @@ def test_fedwad_commands_run(block, tmp_path):
     for command in commands:
         words = shlex.split(command, comments=True)[1:]
         done = run(*words, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode in (0, 3, 4), done.stderr  # 3: a difference, 4: too few rows to tell
 
 
 def numbers_apart(text):
@@ -80,19 +81,52 @@ def numbers_apart(text):
     return lines
 
 
+def same_numbers(shown, printed):
+    """The same words, and numbers to 1%: products of matrices round differently on processors."""
+    shown, printed = numbers_apart(shown), numbers_apart(printed)
+    for words, numbers in shown.items():
+        np.testing.assert_allclose(numbers, printed[words], rtol=0.01, atol=0.002, err_msg=words)
+
+
 @pytest.mark.slow
-def test_the_demo_prints_what_the_first_page_shows(tmp_path):
+def test_the_demo_prints_what_the_first_page_shows():
     page = (ROOT / "docs" / "index.md").read_text()
     shown = re.search(r"## The demo(.*?)\n## ", page, re.DOTALL)[1]
-    words = [sys.executable, "-m", "fedwad", "demo"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    printed = [line.rstrip() for line in done.stdout.splitlines()]
     blocks = re.findall(r"```\n(.*?)```", shown, re.DOTALL)
     assert blocks
-    shown, printed = (numbers_apart(text) for text in ("\n".join(blocks), "\n".join(printed)))
-    for words, numbers in shown.items():
-        # Products of matrices round differently on different processors.
-        np.testing.assert_allclose(numbers, printed[words], rtol=0.01, err_msg=words)
+    printed = refresh_docs.output("-m", "fedwad", "demo")
+    same_numbers("\n".join(blocks), "\n".join(line.rstrip() for line in printed.splitlines()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [page for page in (ROOT / "docs" / "guides").glob("*.md") if "It prints" in page.read_text()],
+    ids=lambda page: page.stem,
+)
+def test_examples_print_what_their_pages_show(page):
+    text = page.read_text()
+    script = re.search(r'--8<-- "(examples/\w+\.py)"', text)[1]
+    shown = text.partition("It prints\n\n```\n")[2].partition("```")[0]
+    assert shown
+    same_numbers(shown, refresh_docs.output(str(ROOT / script)))
+
+
+@pytest.mark.parametrize("page", refresh_docs.TABLES)
+def test_measured_tables_are_those_that_are_kept(page):
+    assert (ROOT / page).read_text() == refresh_docs.with_tables(page)
+
+
+def test_the_pages_are_short_together():
+    words = sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md"))
+    assert words <= 30_000
+
+
+def test_each_page_begins_with_what_it_answers():
+    for page in (ROOT / "docs").rglob("*.md"):
+        start = "".join(page.read_text().splitlines(keepends=True)[:4])
+        assert start.startswith("# "), page
+        assert "?" in start or "*" in start, page
 
 
 def test_the_readme_is_short():
@@ -105,4 +139,17 @@ def test_links_within_the_repository_lead_somewhere():
         targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", text)
         targets += re.findall(r'<(?:img|source)[^>]* (?:src|srcset)="(?!https?:)([^"#]*)', text)
         for target in targets:
-            assert not target or (page.parent / target).exists(), f"{page.name} links to {target}"
+            made = {(ROOT / "docs" / name).resolve() for name in reference.PAGES}
+            place = (page.parent / target).resolve()
+            assert not target or place in made or place.exists(), f"{page.name}: {target}"
+
+
+def test_the_reference_has_every_command_key_and_kind():
+    commands, policy, messages = reference.commands(), reference.policy(), reference.messages()
+    for words in ("fedwad matrix", "fedwad node check", "`--report`"):
+        assert words in commands
+    for field in dataclasses.fields(fedwad.Policy):
+        if not field.name.startswith("_"):
+            assert re.search(rf"\| `[^`]*\b{field.name}\b", policy), field.name
+    for kind in ("describe", "columns", "summary", "transport", "cells", "private", "train"):
+        assert f"## {kind}: " in messages

@@ -1,5 +1,7 @@
 """The guides' scripts run as they stand, each in an empty folder."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +54,31 @@ def test_the_notebook_runs(tmp_path):
     ]
     assert len(shown) == 6
     assert not any(output.output_type == "error" for output in shown)
+
+
+def test_the_script_in_r_runs(tmp_path):
+    if shutil.which("Rscript") is None:
+        pytest.skip("R is not installed")
+    ready = [
+        "Rscript",
+        "-e",
+        "quit(status = !requireNamespace('jsonlite', quietly = TRUE))",
+    ]
+    if subprocess.run(ready, check=False).returncode:
+        pytest.skip("jsonlite is not installed in R")
+    command = tmp_path / "fedwad"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fedwad "$@"\n')
+    command.chmod(0o755)
+    paths = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    script = Path(__file__).parents[1] / "examples" / "from_r.R"
+    done = subprocess.run(
+        [shutil.which("Rscript"), str(script)],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "oslo and paris differ" in done.stdout
+    assert "age" in done.stdout

@@ -5,13 +5,13 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import ot
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
 import fedwad
-import ot
 
 _PATH = Path(__file__).parents[1] / "benchmarks" / "otdd_conversion.py"
 _SPEC = importlib.util.spec_from_file_location("otdd_conversion", _PATH)
@@ -96,7 +96,7 @@ def test_bures_is_frobenius_where_covariances_commute(seed):
 def test_half_our_square_is_the_least_cost_under_their_halves(seed, ours, term):
     a, b = two_sides(seed)
     table = conversion.gaussian(getattr(conversion, term), lost=0, single=False)(a, b)
-    expected = fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=ours) ** 2 / 2
+    expected = fedwad.transport.dataset_distance(a.X, a.y, b.X, b.y, covariance=ours) ** 2 / 2
     assert conversion.exact(conversion.cost(a, b, table)) == pytest.approx(expected, rel=1e-9)
 
 
@@ -106,7 +106,7 @@ def test_their_exact_default_lies_between_our_diagonal_and_our_full(seed):
     table = conversion.gaussian(conversion.bures, lost=0, single=False)(a, b)
     theirs = conversion.exact(conversion.cost(a, b, table))
     low, high = (
-        fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2
+        fedwad.transport.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2
         for form in ("diag", "full")
     )
     assert low * (1 - 1e-9) <= theirs <= high * (1 + 1e-9)

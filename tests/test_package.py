@@ -14,7 +14,6 @@ SOURCE = Path(fedwad.__file__).parent
 HEAVY = {
     "scipy",
     "sklearn",
-    "ot",
     "numba",
     "matplotlib",
     "pyarrow",
@@ -25,6 +24,34 @@ HEAVY = {
     "rich",
 }
 HEAVY |= {"flwr", "nvflare", "pooch", "PIL", "ray", "threadpoolctl"}
+# Libraries that extras bring, and those that come along with them.
+EXTRAS = {"torch", "flwr", "nvflare", "ray", "psutil", "cryptography", "grpc", "openpyxl"}
+EXTRAS |= {"pandas", "polars", "matplotlib", "duckdb", "geomloss", "mlflow"}
+# Behind these modules is an extra: whoever asks for it gets there, nobody else.
+DOORS = (
+    "fedwad.engines.flower",
+    "fedwad.engines.flare",
+    "fedwad.engines._processes",  # processes of a simulated engine
+    "fedwad.learning.local",
+)
+WALK = """
+import importlib, pkgutil, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(name=name)
+
+sys.meta_path.insert(0, Blocked())
+import fedwad
+
+for module in pkgutil.walk_packages(fedwad.__path__, "fedwad."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            print(module.name, error.name)
+"""
 ROOMS = [
     "errors",
     "_checks",
@@ -32,26 +59,23 @@ ROOMS = [
     "_html",
     "_files",
     "_words",
+    "transport",
+    "statistics",
     "tables",
-    "ot",
     "_options",
     "methods",
     "datasets",
     "learning.local",
     "privacy",
+    "messages",
+    "site",
     "federation",
-    "_explain",
-    "_distance",
-    "_drift",
-    "clusters",
-    "_matrix",
-    "_embedding",
-    "_coreset",
+    "compare",
+    "coresets",
     "learning",
-    "_audit",
+    "audit",
     "engines",
     "report",
-    "experiments",
     "cli",
 ]
 
@@ -62,6 +86,15 @@ def test_import_loads_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert HEAVY.isdisjoint(loaded)
+
+
+def test_no_module_needs_an_extra_to_be_imported():
+    printed = subprocess.run(
+        [sys.executable, "-c", WALK, *EXTRAS], capture_output=True, text=True, check=True
+    ).stdout
+    needs = dict(line.split() for line in printed.splitlines())
+    closed = {name for name in needs if not name.startswith(DOORS)}
+    assert closed == set(), {name: needs[name] for name in closed}
 
 
 def test_fixed_names_are_there():
@@ -117,5 +150,64 @@ def test_no_name_hides_a_public_module():
 
 def test_each_package_has_a_folder_of_tests_of_its_name():
     tests = Path(__file__).parent
-    packages = [path.parent.name for path in Path(fedwad.__file__).parent.glob("*/__init__.py")]
+    packages = [
+        path.parent.name for path in Path(fedwad.__file__).parent.glob("[a-z]*/__init__.py")
+    ]
     assert [name for name in packages if not list((tests / name).rglob("test_*.py"))] == []
+
+
+MISSING = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"matplotlib", "pooch", "PIL", "torch"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def without_extras(code: str) -> str:
+    """What a program prints where the extras `plot`, `learn` and `paper` are not installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", MISSING + code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_modules_and_commands_need_no_extra():
+    """Except those behind the door of an extra: training on one machine, and the engines."""
+    behind_doors = ("fedwad.learning.local", "fedwad.engines.flower", "fedwad.engines.flare")
+    code = f"""
+import importlib, pkgutil, fedwad
+from fedwad.cli.app import app
+from typer.testing import CliRunner
+for found in pkgutil.walk_packages(fedwad.__path__, "fedwad."):
+    if not found.name.startswith({behind_doors!r}) and not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+for command in app.registered_commands:
+    name = command.name or command.callback.__name__.rstrip("_").replace("_", "-")
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0, (name, result.output)
+print("all")
+"""
+    assert without_extras(code).split() == ["all"]
+
+
+def test_a_picture_without_matplotlib_is_one_sentence(tmp_path):
+    code = f"""
+import fedwad, numpy as np
+rng = np.random.default_rng(0)
+try:
+    fedwad.coreset(rng.normal(size=(60, 3)), 3).plot({str(tmp_path / "a.svg")!r})
+except fedwad.InputError as error:
+    print(error.code)
+"""
+    assert without_extras(code).split() == ["missing-package"]
+
+
+def test_a_function_stays_when_the_folder_of_its_name_is_imported():
+    code = "import fedwad.audit.api, fedwad; assert callable(fedwad.audit), fedwad.audit"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
-SECTION = PAGE.split("## What the code guarantees", 1)[1].split("\n## ", 1)[0]
+SECTION = PAGE.split("## What is promised", 1)[1].split("\n## ", 1)[0]
 SENTENCES = dict(re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", SECTION, flags=re.M | re.S))
 
 
@@ -25,3 +25,7 @@ def test_each_guarantee_names_tests_that_exist(number):
         file = ROOT / path
         assert file.is_file(), path
         assert re.search(rf"^\s*def {name}\(", file.read_text(encoding="utf-8"), flags=re.M), name
+
+
+def test_what_is_not_promised_comes_first():
+    assert PAGE.index("## What is not promised") < PAGE.index("## What is promised")

@@ -84,7 +84,7 @@ def test_json_save_and_report(folder):
     assert content["policy"] == "paris.toml"
     assert json.loads((folder / "a.json").read_text())["rows"] == content["rows"]
     assert "fedwad audit paris.npy" in (folder / "a.html").read_text()
-    assert not list(folder.glob("*.jsonl"))  # no ledger was written
+    assert not list(folder.glob("*.sqlite"))  # no ledger was written
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from command_line import run
 def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     paths = {}
-    for seed, (name, shift) in enumerate((("here", 0.0), ("there", 20.0), ("same", 0.0))):
+    for seed, (name, shift) in enumerate((("here", 0.0), ("there", 20.0), ("same", 0.0)), 3):
         rng = np.random.default_rng(seed)
         table = pd.DataFrame(rng.normal(size=(120, 4)), columns=["age", "bmi", "dose", "iron"])
         table["dose"] += shift
@@ -31,10 +31,15 @@ def test_a_distance_names_the_columns(tables):
     assert "iron" in run("distance", tables["here"], tables["there"], "--explain").stdout
     content = json.loads(run("distance", tables["here"], tables["there"], "--json").stdout)
     columns = content["columns"]
-    assert [columns[0]["name"], round(columns[0]["excess"], 6)] == ["dose", 1.0]
+    assert columns[0]["name"] == "dose"
+    assert content["causes"] == ["dose"]
+    assert columns[0]["pvalue"] <= 0.05 < min(one["pvalue"] for one in columns[1:] if one["pvalue"])
+    assert columns[0]["smd"] > 1
+    assert columns[-1]["contribution"] is not None
     assert columns[0]["there"]["mean"] - columns[0]["here"]["mean"] > 19
-    excess = [column["excess"] for column in columns]
-    assert excess == sorted(excess, reverse=True)
+    parts = [column["contribution"] for column in columns]
+    assert parts == sorted(parts, reverse=True)
+    assert {column["name"] for column in columns} == {"age", "bmi", "dose", "iron", "dependence"}
     np.testing.assert_allclose(sum(column["share"] for column in columns), 1.0)
 
 
@@ -46,7 +51,9 @@ def test_a_test_names_the_columns(tables):
     many = json.loads(run("test", *tables.values(), "--json").stdout)
     found = {frozenset(pair["sites"]): pair["columns"][0] for pair in many["pairs"]}
     assert found[frozenset({"here", "there"})]["name"] == "dose"
-    assert found[frozenset({"here", "same"})]["excess"] == 0
+    same = next(pair for pair in many["pairs"] if set(pair["sites"]) == {"here", "same"})
+    assert not same["differs"]
+    assert same["causes"] == []
 
 
 def test_other_orders_have_no_columns(tables):
@@ -59,7 +66,7 @@ def test_other_orders_have_no_columns(tables):
 
 def test_columns_that_are_pixels_have_the_shape_of_an_image(tables, tmp_path):
     both = tables["here"], tables["there"]
-    for shape, found in (("2x2", 0), ("2x3", 2), ("2", 2)):
+    for shape, found in (("2x2", 3), ("2x3", 2), ("2", 2)):
         for command in ("distance", "matrix"):
             page = str(tmp_path / f"{command}.html")
             assert run(command, *both, "--report", page, "--shape", shape).returncode == found

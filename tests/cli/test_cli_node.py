@@ -1,15 +1,30 @@
 """Commands for data holders: running a node, preparing a kit, reading a ledger."""
 
 import json
+import sqlite3
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from command_line import run
+from failing import fails
+from fedwad._words import format_bytes
 from fedwad.errors import PolicyError
-from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest, TransportRequest
-from fedwad.ot import Measure
+from fedwad.federation import (
+    Client,
+    ColumnsRequest,
+    Dataset,
+    FileLedger,
+    Policy,
+    SummaryRequest,
+    TransportRequest,
+    open_client,
+    open_view,
+)
+from fedwad.tables import agree
+from fedwad.transport import Measure
 
 
 @pytest.fixture
@@ -29,6 +44,7 @@ def _kit(folder, name):
         "startup/fed_client.json": {"client": {"fqsn": name}},
         "local/resources.json.default": {},
         "local/authorization.json.default": {},
+        "local/log_config.json.default": {},
     }
     for place, content in contents.items():
         (kit / place).parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +131,7 @@ def test_a_kit_is_made_ready(site):
         ("paris", {"data": "none.csv"}, "There is no file at"),
         ("paris", {"policy": "none.toml"}, "There is no readable policy at"),
         ("paris", {"label": "diagnosi"}, "has no column 'diagnosi'"),
-        ("paris", {"ledger": "none/ledger.jsonl"}, "There is no folder"),
+        ("paris", {"ledger": "none/ledger.sqlite"}, "There is no folder"),
         ("oslo", {}, "is the policy of 'paris' and"),
     ],
 )
@@ -125,7 +141,7 @@ def test_a_kit_with_which_a_node_could_not_start_is_not_made(site, name, options
     kit = _kit(site.folder, name)
     words = ["--data", site.folder / options.get("data", "paris.csv")]
     words += ["--policy", site.folder / options.get("policy", "paris.toml")]
-    words += ["--ledger", site.folder / options.get("ledger", "ledger.jsonl")]
+    words += ["--ledger", site.folder / options.get("ledger", "ledger.sqlite")]
     done = run("node", "flare", kit, *words, "--label-column", options.get("label", "diagnosis"))
     assert done.returncode == 2
     assert sentence in done.stderr
@@ -134,14 +150,16 @@ def test_a_kit_with_which_a_node_could_not_start_is_not_made(site, name, options
 
 def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
     """The bytes that left were once cut to "37…" on the 80 columns of a plain terminal."""
-    path = tmp_path / "paris.ledger.jsonl"
+    path = tmp_path / "paris.ledger.sqlite"
     data = Dataset(Measure(np.random.default_rng(0).standard_normal((400, 3))))
-    client = Client(data, Policy(["summary", "transport"], max_support=20), FileLedger(path))
+    client = Client(
+        data, Policy(["summary", "transport"], max_support=20, splits="noise"), FileLedger(path)
+    )
     for _ in range(2):
         client.answer(SummaryRequest(10, "full", 2.0, 0))
     support = Measure(np.random.default_rng(1).standard_normal((30, 3)))
     with pytest.raises(PolicyError):
-        client.answer(TransportRequest("run", support, 0.5, 2.0, "barycentric", False))
+        client.answer(TransportRequest("run", support, 2.0, 0.5, "barycentric", False))
     done = run("ledger", "show", path, columns=80)
     lines = done.stdout.splitlines()
     assert max(map(len, lines[:4])) <= 80
@@ -151,10 +169,8 @@ def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
         *entry.when[:19].split("T"),
         "summary",
         "answered",
-        str(entry.bytes),
-        "B",
+        *format_bytes(entry.bytes).split(),
         str(entry.min_cell_size),
-        entry.digest[:10],
     ]
     assert lines[2].split()[3] == "repeated"
     assert lines[4] == (
@@ -162,6 +178,158 @@ def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
     )
     assert "1 answered, 1 repeated, 1 refused, 0 withheld" in done.stdout
     assert "1 query counted against the limit" in done.stdout
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """A ledger with one reply to somebody, which was sent twice."""
+    path = tmp_path / "paris.ledger.sqlite"
+    data = Dataset(Measure(np.random.default_rng(0).standard_normal((400, 3))))
+    client = Client(data, Policy(["summary"]), FileLedger(path))
+    for _ in range(2):
+        client.answer(SummaryRequest(10, "diag", 2.0, 0), "Flower run 7", "heart \x1b[31mstudy")
+    return path
+
+
+def test_a_receipt_says_what_left_to_whom_and_what_for(ledger):
+    (first, again, *_) = run("ledger", "show", ledger, "--receipt", columns=1000).stdout.split("\n")
+    for words in (
+        "summary to Flower run 7 for heart",
+        " values; ",
+        "means, weights and spreads",
+        "cells have at least",
+    ):
+        assert words in first
+        assert words in again
+    assert "as sent before" in again
+    assert "\x1b" not in first
+    assert "Flower run 7" in run("ledger", "show", ledger, columns=200).stdout
+
+
+def test_a_receipt_says_how_few_records_a_block_has(tmp_path):
+    path, points = tmp_path / "ledger.sqlite", np.random.default_rng(0).standard_normal((400, 3))
+    client = Client(Dataset(Measure(points)), Policy(["summary"]), FileLedger(path))
+    client.answer(SummaryRequest(10, "diag", 2.0, 0, centre=np.zeros(3), scale=np.ones(3)))
+    shown = run("ledger", "show", path, "--receipt", columns=1000).stdout
+    assert client.ledger.entries[-1].min_cell_size > 10
+    assert "blocks at least 10" in shown
+
+
+def test_a_ledger_is_exported_as_json_lines(ledger, tmp_path):
+    printed = run("ledger", "export", ledger).stdout
+    rows = [json.loads(line) for line in printed.splitlines()]
+    assert [row["outcome"] for row in rows] == ["answered", "repeated"]
+    assert all(len(row["seal"]) == 32 for row in rows)
+    run("ledger", "export", ledger, "--out", tmp_path / "export.jsonl")
+    assert (tmp_path / "export.jsonl").read_text() == printed
+
+
+def test_a_ledger_is_verified(ledger):
+    assert run("ledger", "verify", ledger).stdout == "2 entries, each as it was written.\n"
+    assert json.loads(run("ledger", "verify", ledger, "--json").stdout)["intact"]
+    db = sqlite3.connect(ledger)
+    db.execute("UPDATE entries SET requester = '' WHERE number = 1")
+    db.commit()
+    db.close()
+    done = run("ledger", "verify", ledger)
+    assert done.returncode == 2
+    assert "entry 1 is not as it was written" in done.stderr
+
+
+def test_a_node_is_revoked_and_goes_on(site):
+    client = open_client(site.data, site.policy, label_column="diagnosis")
+    client.answer(SummaryRequest(1, "diag", 2.0, 0))
+    assert run("node", "revoke", site.policy, "--reason", "the contract ended").returncode == 0
+    with fails(PolicyError, "revoked"):
+        client.answer(SummaryRequest(1, "diag", 2.0, 0))
+    checked = run("node", "check", site.data, site.policy, "--label-column", "diagnosis").stdout
+    assert "The node answers nothing" in checked
+    shown = run("ledger", "show", site.folder / "paris.ledger.sqlite").stdout
+    assert "the contract ended" in shown
+    assert "All answers are stopped" in shown
+    assert run("node", "revoke", site.policy, "--undo").returncode == 0
+    client.answer(SummaryRequest(1, "diag", 2.0, 0))
+
+
+def test_what_does_not_exist_is_not_revoked(site):
+    wrong = [["pariss.toml"], [site.policy, "--ledger", "pariss.ledger.sqlite"]]
+    for words in wrong:
+        done = run("node", "revoke", *words, cwd=site.folder)
+        assert done.returncode == 2
+        assert "nothing was stopped" in done.stderr
+    assert not list(site.folder.glob("*.sqlite"))
+
+
+def test_a_check_says_that_the_node_does_not_start_with_changed_data(site):
+    client = open_client(site.data, site.policy, label_column="diagnosis")
+    client.answer(SummaryRequest(1, "diag", 2.0, 0))
+    site.data.write_text(site.data.read_text() + "99,66,flu\n")
+    checked = run("node", "check", site.data, site.policy, "--label-column", "diagnosis").stdout
+    assert "The node does not start" in checked
+    words = "node", "check", site.data, site.policy, "--label-column", "diagnosis", "--json"
+    requests = json.loads(run(*words).stdout)["requests"]
+    assert {one["outcome"] for one in requests} <= {"refused", "withheld"}
+
+
+def test_a_check_says_that_all_queries_are_used(site):
+    client = open_client(site.data, site.policy, label_column="diagnosis")
+    client.answer(SummaryRequest(1, "diag", 2.0, 0))
+    site.policy.write_text(site.policy.read_text() + "max_queries = 1\n")
+    words = "node", "check", site.data, site.policy, "--label-column", "diagnosis", "--json"
+    requests = json.loads(run(*words).stdout)["requests"]
+    assert [one["kind"] for one in requests if one["outcome"] == "answered"] == ["describe"]
+
+
+def test_a_check_says_what_the_node_would_do_next(site):
+    """It once listed as answered what the node withheld, because one reply had left already."""
+    rules = 'allow = ["describe", "columns", "summary"]\nmax_distinct_replies = 1\n'
+    site.policy.write_text(f'name = "paris"\n{rules}')
+    asked = SummaryRequest(1, "diag", 2.0, 0)
+
+    def node():
+        return open_client(site.data, site.policy, label_column="diagnosis")
+
+    def checked():
+        words = "node", "check", site.data, site.policy, "--label-column", "diagnosis"
+        requests = json.loads(run(*words, "--json").stdout)["requests"]
+        return {one["request"]: (one["outcome"], one["reason"]) for one in requests}
+
+    before = checked()
+    assert before["columns"] == before["summary, 10 cells"] == ("answered", "")
+    schema = agree({"paris": node().table.profile(10)}).edited({"age": {"scale": 7.0}}).to_toml()
+    node().answer(ColumnsRequest())
+    node().answer(replace(asked, schema=schema))
+    ledger = site.folder / "paris.ledger.sqlite"
+    entries = len(open_view(ledger).entries)
+    after = checked()
+    assert after["columns"] == ("repeated", "")
+    with fails(PolicyError, "too-many-queries") as withheld:
+        node().answer(replace(asked, cells=10, schema=schema))
+    for cells in ("1 cell", "10 cells"):
+        assert after[f"summary, {cells}"] == ("withheld", str(withheld.value))
+    assert len(open_view(ledger).entries) == entries + 1  # only what the node itself withheld
+
+    site.data.write_text(site.data.read_text() + "99,66,flu\n")
+    words = "node", "accept-data", site.data, site.policy, "--label-column", "diagnosis"
+    assert run(*words, "--yes").returncode == 0
+    after = checked()
+    with fails(PolicyError, "too-many-queries") as withheld:
+        node().answer(ColumnsRequest())
+    assert after["describe"] == ("answered", "")
+    assert after["columns"] == after["summary, 10 cells"] == ("withheld", str(withheld.value))
+
+
+def test_a_check_says_how_many_values_would_leave(site):
+    words = "node", "check", site.data, site.policy, "--label-column", "diagnosis"
+    printed = run(*words).stdout
+    assert "Your data: 60 rows of 2 columns, 120 values." in printed
+    tried = json.loads(run(*words, "--json").stdout)["requests"]
+    client = open_client(site.data, site.policy, label_column="diagnosis")
+    client.answer(SummaryRequest(10, "auto", 2.0, 0))
+    entry = client.ledger.entries[-1]
+    (trial,) = (one for one in tried if one["request"] == "summary, 10 cells")
+    assert (trial["values"], trial["bytes"]) == (entry.values, entry.bytes)
+    assert f" {entry.values:,} " in printed
 
 
 def test_a_check_says_how_many_distinct_replies_are_sent(site):
@@ -210,10 +378,10 @@ def test_a_check_does_not_take_a_mistyped_ledger_for_an_empty_one(site):
         "--label-column",
         "diagnosis",
         "--ledger",
-        "nowhere/a.jsonl",
+        "nowhere/a.sqlite",
     )
     assert done.returncode == 2
-    assert "There is no folder nowhere for the ledger a.jsonl" in done.stderr
+    assert "There is no folder nowhere for the ledger a.sqlite" in done.stderr
 
 
 def test_a_check_shows_the_budget_of_a_private_policy(site):

@@ -24,10 +24,29 @@ def test_the_returncode_says_whether_sites_differ(files):
     done = run("test", files["one"], files["other"], "--json")
     assert done.returncode == 3
     content = json.loads(done.stdout)
-    assert content["different"]
+    assert content["differs"]
     assert content["pvalue"] < 0.01 < content["statistic"]
-    assert run("test", files["one"], files["same"]).returncode == 0
-    assert run("test", files["one"], files["same"], "--alpha", "2").returncode == 2
+    assert "differ" in content["sentence"]
+    for command in ("test", "distance", "matrix"):
+        assert run(command, files["one"], files["other"]).returncode == 3
+        assert run(command, files["one"], files["same"]).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["test", "distance", "matrix"])
+@pytest.mark.parametrize("rows", [11, 20])
+def test_too_few_rows_to_tell_have_their_own_returncode(tmp_path, command, rows):
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(rows, 2)))
+    done = run(command, "a.npy", "b.npy", cwd=tmp_path)
+    assert done.returncode == 4
+    assert "no evidence" not in done.stdout
+    done = run(command, "a.npy", "b.npy", "--json", cwd=tmp_path)
+    assert done.returncode == 4
+    if done.stdout:  # without blocks `test` has nothing to print
+        content = json.loads(done.stdout, parse_constant=pytest.fail)
+        assert content["differs"] in (None, [[False, None], [None, False]])
+        assert content["sentence"]
 
 
 @pytest.mark.parametrize("command", ["test", "matrix"])
@@ -53,4 +72,22 @@ def test_a_distance_has_noise_and_population(files):
     assert 0 < low <= content["population"] <= high
     assert content["noise"] > 0
     shown = run("distance", files["one"], files["same"]).stdout
-    assert shown.index("no evidence of a difference") < shown.index("certified")
+    assert shown.splitlines()[0].startswith("There is no evidence that one and same differ")
+    assert shown.count("evidence") == 1
+    assert "certified" in shown
+    assert (
+        json.loads(run("distance", files["one"], files["same"], "--json").stdout)["population"]
+        is None
+    )
+
+
+@pytest.mark.parametrize("command", ["test", "distance", "matrix", "columns"])
+def test_what_is_printed_as_a_warning_is_in_json(tmp_path, command):
+    """A trend inside a site was known on the terminal alone."""
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        rising = np.linspace(0, 5, 80) * (name == "a") + rng.normal(size=80)
+        np.savetxt(tmp_path / f"{name}.csv", rising, header="pulse", comments="", fmt="%.3f")
+    done = run(command, "a.csv", "b.csv", "--json", cwd=tmp_path)
+    (warning,) = [line for line in done.stderr.splitlines() if "pulse" in line and "order" in line]
+    assert warning.removeprefix("Warning: ") in json.loads(done.stdout)["warnings"]

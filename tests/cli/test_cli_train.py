@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 from fedwad.datasets import load, partition
 from fedwad.learning import TrainingResult
 
-FAST = ["--rounds", "1", "--epochs", "2", "--learning-rate", "0.05"]
+FAST = ["--rounds", "1", "--epochs", "2", "--learning-rate", "0.05", "--seeds", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def run(*words):
 
 
 def test_table_models_and_page(folder, tmp_path):
-    done = run("--data", folder, "--save", tmp_path / "m", "--report", tmp_path / "p.html", *FAST)
+    done = run(folder, "--save", tmp_path / "m", "--report", tmp_path / "p.html", *FAST)
     assert done.returncode == 0, done.stderr
     assert "all together" in done.stdout
     assert "majority class" in done.stdout
     assert "Cluster 5: client8, client9" in done.stdout
-    assert re.search(r"client9.*?</td><td>5</td>", (tmp_path / "p.html").read_text())
+    assert re.search(r'client9.*?</th><td class="n">5</td>', (tmp_path / "p.html").read_text())
     assert "there is no privacy guarantee" in done.stdout
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "all.json",
@@ -58,10 +58,11 @@ def test_table_models_and_page(folder, tmp_path):
 
 
 def test_json_is_one_object_without_weights(folder):
-    done = run("--data", folder, "--k", "none", "--algorithm", "fedrep", "--json", *FAST)
+    done = run(folder, "--k", "none", "--algorithm", "fedrep", "--json", *FAST)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
-    assert list(content) == ["all_together"]
+    assert set(content) == {"local_only", "all_together", "comparison"}
+    assert set(content["comparison"]["rows"]) == {"majority class", "local only", "all together"}
     assert len(content["all_together"]["accuracy"]) == 10
     assert "weights" not in content["all_together"]
 
@@ -77,14 +78,14 @@ def test_json_is_one_object_without_weights(folder):
     ],
 )
 def test_errors_are_one_sentence(folder, words, sentence):
-    done = run("--data", folder, *words, *FAST)
+    done = run(folder, *words, *FAST)
     assert done.returncode == 2
     assert sentence in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow
 def test_an_interrupted_training_ends_cleanly(folder):
-    command = [sys.executable, "-m", "fedwad", "train", "--data", str(folder), "--rounds", "100000"]
+    command = [sys.executable, "-m", "fedwad", "train", str(folder), "--rounds", "100000"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -97,7 +98,7 @@ def test_an_interrupted_training_ends_cleanly(folder):
 
 
 def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
-    done = run("--data", folder, "--save", tmp_path / "none" / "models")
+    done = run(folder, "--save", tmp_path / "none" / "models")
     assert done.returncode == 2
     assert "There is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
@@ -105,24 +106,33 @@ def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
         (("--k", "0"), "positive integer"),
         ((), "There is no file or folder"),
     ):
-        done = run(
-            folder if words else tmp_path / "nosuch", *words
-        )  # as an argument, like those of other commands
+        done = run(folder if words else tmp_path / "nosuch", *words)
         assert done.returncode == 2
         assert sentence in done.stderr
     done = run()
     assert done.returncode == 2
-    assert "No data were named" in done.stderr
+    assert "Missing argument 'FILES...'" in done.stderr
 
 
 def test_one_cluster_that_was_asked_for_is_not_called_a_suggestion(folder):
-    done = run("--data", folder, "--k", "1", *FAST)
+    done = run(folder, "--k", "1", *FAST)
     assert done.returncode == 0, done.stderr
     assert "suggest" not in done.stdout
 
 
 def test_more_clusters_than_sites_are_refused_before_the_training(folder, monkeypatch):
-    monkeypatch.setattr("fedwad.cli._training.train", None)
-    done = run("--data", folder, "--k", "11", *FAST)
+    monkeypatch.setattr("fedwad.cli.learn.run_training", None)
+    done = run(folder, "--k", "11", *FAST)
     assert done.returncode == 2
     assert "11 clusters were asked for among 10 sites" in done.stderr
+
+
+def test_a_model_from_the_current_folder_is_found(folder, tmp_path):
+    (tmp_path / "my_networks.py").write_text(
+        "from torch import nn\ndef linear(features, classes):\n"
+        "    return nn.Linear(features, classes)\n"
+    )
+    words = ("--model", "my_networks:linear", "--k", "none", "--optimizer", "adam")
+    done = command_line.run("train", folder, *words, *FAST, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "local only" in done.stdout

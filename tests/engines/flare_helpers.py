@@ -16,10 +16,10 @@ import numpy as np
 
 from engines.flare_loopback import ANALYST, Loopback
 from fedwad.engines.flare import submit
-from fedwad.engines.flare._protocol import OPEN, READY
+from fedwad.engines.flare._job_folder import OPEN, READY
 from fedwad.engines.job import Job
 
-EVERYTHING = ("describe", "moments", "summary", "transport", "cells")
+EVERYTHING = ("describe", "columns", "summary", "transport", "cells")
 
 
 def write_data(
@@ -46,7 +46,10 @@ def with_identifiers(data: dict[str, Path]) -> dict[str, Path]:
 
 def write_policy(folder: Path, name: str, allow: tuple[str, ...] = EVERYTHING) -> Path:
     path = folder / f"{name}.policy.toml"
-    path.write_text(f'name = "{name}"\nallow = {list(allow)}\n', encoding="utf-8")
+    path.write_text(
+        f'name = "{name}"\nallow = {list(allow)}\nrounding = 0.0\nmax_schemas = inf\n',
+        encoding="utf-8",
+    )
     return path
 
 

@@ -21,13 +21,14 @@ import psutil
 
 from fedwad.engines._processes import free_port
 from fedwad.engines.flare.startup_kit import prepare_server, prepare_site
-from fedwad.engines.flare.submit import need_flare, sites
+from fedwad.engines.flare.submit import sites
+from fedwad.engines.job import need_engine
 from fedwad.errors import FederationError
 
 __all__ = ["ANALYST", "Loopback"]
 
 ANALYST = "analyst@fedwad.test"
-_UP = 60.0  # seconds for the sites to connect to the server
+_UP = 180.0  # seconds for the sites to connect to the server; many start at once
 
 _PROJECT = """\
 api_version: 3
@@ -55,9 +56,16 @@ class Loopback:
     folder : an empty folder for certificates, kits and logs
     data : file of each site
     policy : TOML file with the policy of each site
+    columns : what the columns of a site's table are, as for `open_client`, where they need words
     """
 
-    def __init__(self, folder: Path, data: Mapping[str, Path], policy: Mapping[str, Path]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        data: Mapping[str, Path],
+        policy: Mapping[str, Path],
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         self.folder, self.port = folder.resolve(), free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.names = tuple(data)
@@ -65,7 +73,11 @@ class Loopback:
         prepare_server(self.kit("localhost"))
         for name in self.names:
             prepare_site(
-                self.kit(name), data[name], policy[name], self.folder / f"{name}.ledger.jsonl"
+                self.kit(name),
+                data[name],
+                policy[name],
+                self.folder / f"{name}.ledger.sqlite",
+                **(columns or {}).get(name, {}),
             )
 
     def kit(self, participant: str) -> Path:
@@ -156,7 +168,7 @@ class Loopback:
         )
 
     def _provision(self) -> None:
-        need_flare()
+        need_engine("flare")
         listed = "\n".join(
             f'  - {{name: "{name}", type: client, org: "{name}"}}' for name in self.names
         )

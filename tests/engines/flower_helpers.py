@@ -1,6 +1,7 @@
 """Helpers of test_flower.py: sites on disk, a Grid in this process that loses and garbles messages,
 stray processes."""
 
+import hashlib
 import os
 import time
 from itertools import count
@@ -16,10 +17,12 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedwad._files import to_toml
+
 NAMES = ("oslo", "paris", "rome")
 # Flower's messages need the identity of their author.
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-OPEN = '["describe", "moments", "summary", "transport", "cells"]'
+OPEN = '["describe", "columns", "summary", "transport", "cells"]'
 
 
 def write_sites(folder: Path) -> dict[str, Path]:
@@ -33,12 +36,19 @@ def write_sites(folder: Path) -> dict[str, Path]:
 
 def write_policy(folder: Path, name: str, allow: str = OPEN, more: str = "") -> Path:
     path = folder / f"{name}.toml"
-    path.write_text(f'name = "{name}"\nallow = {allow}\nmin_cell_size = 1\n{more}\n')
+    path.write_text(
+        f'name = "{name}"\nallow = {allow}\nmin_cell_size = 1\nrounding = 0.0\nmax_schemas = inf\n{more}\n'
+    )
     return path
 
 
-def node_config(folder: Path, name: str) -> dict[str, str]:
-    return {"data": str(folder / f"{name}.npy"), "policy": str(folder / f"{name}.toml")}
+def node_config(folder: Path, name: str, **more) -> dict[str, str]:
+    """The configuration of a node, which names a file of the site."""
+    files = {"data": str(folder / f"{name}.npy"), "policy": str(folder / f"{name}.toml")}
+    text = to_toml(files | more)
+    path = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.site.toml"
+    path.write_text(text)
+    return {"site": str(path)}
 
 
 class InProcessGrid(Grid):

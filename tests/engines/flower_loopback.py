@@ -7,17 +7,18 @@ and nodes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fedwad._files import to_toml
 from fedwad.engines._processes import Process, free_port, wait_until_listening
-from fedwad.engines.flower._control import Control, environment, need_flower
+from fedwad.engines.flower._control import Control, environment
 from fedwad.engines.flower.submit import submit
-from fedwad.engines.job import Job
+from fedwad.engines.job import Job, need_engine
 from fedwad.errors import FederationError
 
 __all__ = ["Loopback", "write_certificates", "write_key"]
@@ -36,7 +37,7 @@ class Loopback:
     def __init__(
         self, folder: Path, variables: Mapping[str, str] | None = None, database: bool = False
     ) -> None:
-        need_flower()
+        need_engine("flower")
         self.folder = folder
         self.authority = folder / "ca.crt"
         self.port = free_port()
@@ -87,13 +88,19 @@ class Loopback:
         return path
 
     def site(
-        self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = ""
+        self,
+        name: str,
+        data: Path,
+        policy: Path,
+        key: Path | None = None,
+        log: str = "",
+        more: Sequence[str] = (),
     ) -> Process:
-        """Start a node that runs fedwad and nothing else."""
+        """Start a node that runs fedwad and nothing else, with `more` options."""
         key = self.key(name) if key is None else key
-        options = ["--superlink", self.address, "--root-certificates", str(self.authority)]
+        options = ["--superlink", self.address, "--ca", str(self.authority)]
         options += ["--key", str(key)]
-        options += ["--data", str(data), "--policy", str(policy)]
+        options += ["--data", str(data), "--policy", str(policy), *more]
         return self._start(log or name, sys.executable, "-m", "fedwad", "node", "flower", *options)
 
     def stock_site(
@@ -105,7 +112,9 @@ class Loopback:
         command += ["--root-certificates", str(self.authority)]
         command += ["--auth-supernode-private-key", str(key)]
         command += ["--host", "127.0.0.1", "--port", str(free_port())]
-        command += ["--node-config", f'data="{data}" policy="{policy}"']
+        site = self.folder / f"{name}.site.toml"
+        site.write_text(to_toml({"data": str(data), "policy": str(policy)}))
+        command += ["--node-config", f'site="{site}"']
         return self._start(log or name, *command)
 
     def submit(self, job: Job, **options: Any) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """Flower: the same numbers as in process, in simulation and between processes; faults named;
 nothing said too much."""
 
+import contextlib
+import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -14,6 +17,7 @@ import tomllib
 import uuid
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -22,35 +26,38 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from failing import fails
+
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
+
+from flwr.app import Error, Message
 
 import fedwad
 from command_line import run as command
 from engines import flower_helpers as helpers
 from engines.flower_loopback import Loopback, write_key
-from fedwad.engines import flower
+from fedwad.engines import _simulation, flower
 from fedwad.engines._processes import Process
-from fedwad.engines._site_files import parse_columns
-from fedwad.engines.flower import _control, client_app, server_app, simulation_app, supernode
-from fedwad.engines.flower._discovery import find_sites
-from fedwad.engines.flower._log_codec import LogReader, encode_outcome, encode_progress
-from fedwad.engines.flower._simulation_folder import FOLDER_VARIABLE, SimulationFolder
+from fedwad.engines._simulation import FOLDER_VARIABLE, Simulation
+from fedwad.engines.flower import _control, client_app, supernode
+from fedwad.engines.flower import grid as grid_module
+from fedwad.engines.flower._messages import LogReader, LogReport
 from fedwad.engines.flower.grid import GridFederation
-from fedwad.engines.flower.submit import job_settings, write_app
+from fedwad.engines.flower.server_app import find_sites
+from fedwad.engines.flower.submit import write_app
 from fedwad.engines.job import Job, run
-from fedwad.errors import FederationError, InputError, PolicyError
+from fedwad.engines.site_file import parse_columns
+from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import (
     Failure,
     Policy,
     describe_message,
-    open_client,
-    read_ledger,
+    open_view,
     unpack,
     unpack_description,
 )
 
 DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 5, "rounds": 3})
-SETTINGS = {"round-timeout": 5.0, "patience": 5.0, "resume": False}
 MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"cells": 5})
 
 
@@ -82,8 +89,11 @@ def sites(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(sites):
     """What the jobs give in this process."""
-    fed = fedwad.local({name: sites / f"{name}.npy" for name in helpers.NAMES})
-    return {job.algorithm: numbers(run(job, fed)) for job in (DISTANCE, MATRIX)}
+    found = {}
+    for job in (DISTANCE, MATRIX):
+        fed = fedwad.local({name: sites / f"{name}.npy" for name in job.clients})
+        found[job.algorithm] = numbers(run(job, fed))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +121,7 @@ def federation(grid, wanted=helpers.NAMES, timeout=5.0):
 
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_grid_gives_the_same_bits_as_in_process(honest, expected, reasons, job):
-    result = run(job, federation(helpers.InProcessGrid(honest)))
+    result = run(job, federation(helpers.InProcessGrid(honest), job.clients))
     assert numbers(result) == expected[job.algorithm]
     assert explained(job, result) == reasons[job.algorithm]
 
@@ -128,37 +138,35 @@ def with_identifiers(folder, name):
 
 
 def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected, tmp_path):
-    """In the node's own configuration, which has no lists, names are between commas as in a file of
-    such values."""
-    drop = {"drop": 'id, "name, in full"'}
+    drop = {"drop": ["id", "name, in full"], "schema": "none"}
     nodes = {
         number: helpers.running(
             client_app.app,
-            helpers.node_config(sites, name) | {"data": str(with_identifiers(sites, name)), **drop},
+            helpers.node_config(sites, name, data=str(with_identifiers(sites, name)), **drop),
         )
         for number, name in enumerate(helpers.NAMES, start=2)
     }
-    assert numbers(run(DISTANCE, federation(helpers.InProcessGrid(nodes)))) == expected["distance"]
+    fed = federation(helpers.InProcessGrid(nodes), DISTANCE.clients)
+    assert numbers(run(DISTANCE, fed)) == expected["distance"]
     site = {
-        "name": "oslo",
         "data": str(sites / "oslo.csv"),
         "policy": None,
-        "ledger": str(tmp_path / "ledger.jsonl"),
+        "ledger": str(tmp_path / "ledger.sqlite"),
     }
-    client = simulation_app.open_site(site | {"drop": ["id", "name, in full"]})
+    client = _simulation.open_site("oslo", site | {"drop": ["id", "name, in full"]})
     assert unpack(client.respond(describe_message())).content.schema == "wanted"
     assert {column.name for column in client.table.table.columns} == {"u", "v", "w"}
-    with pytest.raises(InputError, match=r"paris\.csv has no column 'ID' \(but 'id'\)"):
+    with fails(InputError, "unknown-column", "paris.csv", "'ID'", "'id'"):
         flower.simulate(
             DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID"
         )
 
 
 def test_nodes_agree_on_a_schema(tmp_path):
-    """Each message opens the node anew, so the schema waits beside the ledger."""
+    """Each message opens the node anew, and brings the schema."""
     rng = np.random.default_rng(0)
     nodes, frames = {}, {}
-    kinds = ["describe", "schema", "encode", "summary"]
+    kinds = ["describe", "columns", "summary"]
     for number, name in enumerate(helpers.NAMES, start=2):
         frame = {"age": rng.normal(60 + number, 9, 90), "sex": rng.choice(["f", "m"], 90)}
         frames[name] = pa.table(frame)
@@ -167,7 +175,7 @@ def test_nodes_agree_on_a_schema(tmp_path):
             + "".join(f"{s};{float(a)!r}\n" for a, s in zip(*frame.values(), strict=True))
         )
         Policy(kinds, name=name).save(tmp_path / f"{name}.toml")
-        settings = {"data": str(tmp_path / f"{name}.csv"), "policy": str(tmp_path / f"{name}.toml")}
+        settings = helpers.node_config(tmp_path, name, data=f"{name}.csv")
         nodes[number] = helpers.running(client_app.app, settings)
     found = run(Job("matrix"), federation(helpers.InProcessGrid(nodes)))
     again = run(Job("matrix"), federation(helpers.InProcessGrid(nodes)))
@@ -177,53 +185,49 @@ def test_nodes_agree_on_a_schema(tmp_path):
     assert numbers(found) == numbers(here.to_dict() | {"kind": "matrix"})
     assert numbers(again) == numbers(found) | {"traffic": again["traffic"]}
     assert (found["traffic"]["messages"], again["traffic"]["messages"]) == (6, 6)
-    assert again["traffic"]["down"] < found["traffic"]["down"]  # the schema was not sent again
-    schema = fedwad.Schema.load(tmp_path / f"{helpers.NAMES[0]}.ledger.schema.toml")
-    assert schema.feature_names == agreed.feature_names == ("age", "sex=f", "sex=m", "sex=other")
+    assert agreed.feature_names == ("age", "sex=f", "sex=m", "sex=other")
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (
-            {"drops": "id"},
-            r"has an unknown key 'drops'; its keys are data, policy, ledger, label-column, drop, missing,",
-        ),
-        ({"Drop": "id"}, "has an unknown key 'Drop'; its keys are"),
-        ({"label_column": "u"}, "has an unknown key 'label_column'; its keys are"),
-        ({"drop": 0}, "drop in the node's configuration is 0, not text; put it in quotes"),
-        ({"drop": False}, "drop in the node's configuration is False, not text"),
-        ({"label-column": 7}, "label-column in the node's configuration is 7, not text"),
-        ({"ledger": True}, "ledger in the node's configuration is True, not text"),
-        ({"data": 1.5}, "data in the node's configuration is 1.5, not text"),
-        ({"drop": ""}, "drop in the node's configuration is empty; give a value or leave it out"),
-        ({"drop": "\n"}, "drop in the node's configuration is empty"),
-        ({"ledger": " "}, "ledger in the node's configuration is empty"),
-        (
-            {"drop": "id\nu"},
-            r"drop in the node's configuration is 'id\\nu'; give words in one line",
-        ),
-        ({"drop": "id,"}, "has no column ''; its columns are id"),
-    ],
-)
-def test_what_a_node_is_stated_is_used_or_refused(sites, more, sentence):
-    config = (
-        helpers.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
-    )
-    with pytest.raises(InputError, match=sentence) as caught:
-        client_app.open_site(config)
-    assert "\n" not in str(caught.value)
+def test_a_pair_a_matrix_and_a_newcomer_are_asked_in_one_encoding(tmp_path):
+    """Under the policy to start with, which answers about one schema and sends one summary. All
+    connected sites agree, and a site that comes later is asked by the same."""
+    rng = np.random.default_rng(0)
+    policy = Path(__file__).parents[2] / "docs" / "policies" / "summary.toml"
+    nodes, names = {}, (*helpers.NAMES, "wien")
+    for number, name in enumerate(names, start=2):
+        ages = [f"{age:.1f}" for age in rng.normal(60 + number, 9, 90)]
+        sexes = rng.choice(["f", "m", "x"][: number - 1], 90)
+        rows = "".join(f"{sex};{age}\n" for sex, age in zip(sexes, ages, strict=True))
+        (tmp_path / f"{name}.csv").write_text(f"sex;age\n{rows}")
+        (tmp_path / f"{name}.toml").write_text(policy.read_text().replace("paris", name))
+        settings = helpers.node_config(tmp_path, name, data=f"{name}.csv")
+        nodes[number] = helpers.running(client_app.app, settings)
+    newcomer = nodes.pop(5)
+
+    def ask(job):
+        grid = helpers.InProcessGrid(nodes)
+        found = find_sites(grid, job.clients, 5.0, with_others=job.needs_agreement)
+        return run(job, GridFederation(grid, found, 5.0))
+
+    first = ask(Job("distance", names[:2]))
+    agreed = {"agreed": first["agreed_schema"]["schema"]}
+    matrix = ask(Job("matrix", names[:3]))  # the same sites agree on the same
+    assert matrix["agreed_schema"]["schema"] == agreed["agreed"]
+    nodes[5] = newcomer
+    wider = ask(Job("matrix", names, agreed))
+    assert not matrix["failed"]
+    assert not wider["failed"]
+    assert wider["value"][0][1] == matrix["value"][0][1] == first["value"]
+    assert wider["agreed_schema"]["schema"] == agreed["agreed"]
+    with fails(FedwadError, "too-many-schemas"):  # a new agreement is a second schema
+        ask(Job("distance", names[:2]))
 
 
-def test_a_column_without_a_name_and_the_numbers_that_flower_adds(sites, tmp_path):
-    (tmp_path / "a.csv").write_text(",u,v\n" + "".join(f"{k},{k / 2},{k % 3}\n" for k in range(30)))
+def test_the_numbers_that_flower_adds_are_no_settings_of_a_site(sites):
     flowers = {"partition-id": 0, "num-partitions": 2}
-    config = (
-        helpers.node_config(sites, "oslo")
-        | {"data": str(tmp_path / "a.csv"), "ledger": str(tmp_path / "a.jsonl"), "drop": '""'}
-        | flowers
-    )
-    assert unpack(client_app.open_site(config).respond(describe_message())).content.features == 2
+    node = helpers.running(client_app.app, helpers.node_config(sites, "oslo") | flowers)
+    ((_, reply),) = node(_asking())
+    assert unpack_description(reply.content["fedwad"]["payload"]).name == "oslo"
 
 
 def test_messages_of_a_round_go_out_in_one_send(honest):
@@ -235,16 +239,17 @@ def test_messages_of_a_round_go_out_in_one_send(honest):
 
 def test_a_window_limits_the_messages_under_way(honest, expected):
     grid = helpers.InProcessGrid(honest)
-    nodes = find_sites(grid, ("oslo", "paris"), 5.0, window=2)
+    nodes = find_sites(grid, helpers.NAMES, 5.0, window=2)
     assert grid.pushed == [2, 1]
-    fed = GridFederation(grid, nodes, 5.0, window=1)
+    wanted = {name: nodes[name] for name in DISTANCE.clients}
+    fed = GridFederation(grid, wanted, 5.0, window=1)
     assert numbers(run(DISTANCE, fed)) == expected["distance"]
     assert set(grid.pushed[2:]) == {1}
 
 
 def test_second_answers_are_dropped(honest, expected):
     grid = helpers.InProcessGrid({number: helpers.twice(one) for number, one in honest.items()})
-    assert numbers(run(DISTANCE, federation(grid))) == expected["distance"]
+    assert numbers(run(DISTANCE, federation(grid, DISTANCE.clients))) == expected["distance"]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +283,7 @@ def test_a_late_answer_is_silence_and_is_not_taken_for_the_next(honest, expected
     slow = helpers.after_describe(
         honest[2], helpers.after_describe(helpers.late(honest[2], 0.6), honest[2])
     )
-    fed = federation(helpers.InProcessGrid({2: slow, 3: honest[3]}), ("oslo", "paris"))
+    fed = federation(helpers.InProcessGrid(honest | {2: slow}), DISTANCE.clients)
     first = fed.exchange({"oslo": describe_message(), "paris": describe_message()}, 0.3)
     assert first["oslo"] == Failure(
         "silent", "no reply came within 0.3 seconds; check that its node is running."
@@ -291,12 +296,18 @@ def test_bytes_that_are_not_a_message_are_invalid_by_name(honest):
     nodes = {2: helpers.after_describe(honest[2], helpers.saying(helpers.content(b"\x00\xff")))} | {
         3: honest[3]
     }
-    with pytest.raises(FederationError, match="Site 'oslo'"):
+    with fails(FederationError, "bad-reply", "oslo"):
         run(DISTANCE, federation(helpers.InProcessGrid(nodes), ("oslo", "paris")))
 
 
-def test_a_matrix_goes_on_without_a_node_that_dies_and_says_so(honest, expected):
-    nodes = honest | {4: helpers.after_describe(honest[4], helpers.silent)}
+def test_a_matrix_goes_on_without_a_node_that_dies_and_says_so(tmp_path, expected):
+    """Units are those of the sites that answer, and a site answers in one system of units."""
+    helpers.write_sites(tmp_path)
+    nodes = {
+        number: helpers.running(client_app.app, helpers.node_config(tmp_path, name))
+        for number, name in enumerate(helpers.NAMES, start=2)
+    }
+    nodes[4] = helpers.after_describe(nodes[4], helpers.silent)
     result = run(MATRIX, federation(helpers.InProcessGrid(nodes), timeout=3.0))
     assert result["sites"] == ["paris", "oslo"]
     assert list(result["failed"]) == ["rome"]
@@ -336,7 +347,7 @@ def test_a_grid_that_breaks_is_a_lost_link(honest):
             raise RuntimeError(f"run was stopped {message_ids}")
 
     fed = GridFederation(Broken(honest), {"oslo": 2, "paris": 3}, 5.0)
-    with pytest.raises(FederationError, match="stopped passing on"):
+    with fails(FederationError, "cannot-connect"):
         fed.exchange({"oslo": describe_message(), "paris": describe_message()}, 5.0)
 
 
@@ -353,9 +364,9 @@ def test_a_push_that_fails_silences_everyone(honest):
 
 
 def test_two_nodes_of_one_name_are_refused(honest):
-    with pytest.raises(FederationError, match="Two nodes call themselves 'oslo'"):
+    with fails(FederationError, "repeated-site", "oslo"):
         find_sites(helpers.InProcessGrid(honest | {7: honest[2]}), ("oslo",), 5.0)
-    with pytest.raises(FederationError, match="Two nodes call themselves 'oslo'"):
+    with fails(FederationError, "repeated-site", "oslo"):
         find_sites(helpers.InProcessGrid(honest | {7: honest[2]}), (), 5.0)
     assert find_sites(helpers.InProcessGrid(honest | {7: honest[2]}), ("paris",), 5.0) == {
         "paris": 3
@@ -363,18 +374,69 @@ def test_two_nodes_of_one_name_are_refused(honest):
 
 
 def test_a_node_keeps_the_name_it_was_registered_under(honest):
-    with pytest.raises(FederationError, match="node 'rome': it calls itself 'oslo'"):
+    with fails(FederationError, "bad-reply", "rome"):
         find_sites(helpers.InProcessGrid({2: honest[2]}, {2: "rome"}), ("rome",), 5.0)
     impostor = helpers.InProcessGrid(honest | {7: honest[2]}, {7: "mallory", 2: "oslo"})
     assert find_sites(impostor, ("oslo",), 5.0) == {"oslo": 2}
-    with pytest.raises(FederationError, match="node 'mallory': it calls itself 'oslo'"):
+    with fails(FederationError, "no-reply", "mallory"):
         find_sites(impostor, (), 1.0)
 
 
 def test_no_other_node_stands_in_for_one_that_cannot_take_part(honest):
     grid = helpers.InProcessGrid({2: honest[2], 3: honest[3]}, {3: "oslo"})
-    with pytest.raises(FederationError, match="node 'oslo': it calls itself 'paris'"):
+    with fails(FederationError, "bad-reply", "oslo"):
         find_sites(grid, ("oslo",), 5.0)
+
+
+def test_a_node_of_another_version_is_not_called_missing(honest):
+    def older(message):
+        ((_, reply),) = honest[2](message)
+        payload = reply.content["fedwad"]["payload"]
+        reply.content["fedwad"]["payload"] = payload[:6] + b"\1\0" + payload[8:]
+        return [(0.0, reply)]
+
+    grid = helpers.InProcessGrid(honest | {2: older}, {2: "oslo"})
+    with fails(FederationError, "wrong-version", "oslo"):
+        find_sites(grid, ("oslo", "paris"), 5.0)
+
+
+def test_a_node_that_is_away_gets_its_message_again(honest, expected, monkeypatch):
+    monkeypatch.setattr(grid_module, "_AWAY_POLL", 0.1)
+    calls = count()
+
+    def away(message):
+        return away_reply(message) if next(calls) in (2, 3, 6) else honest[2](message)
+
+    grid, said = helpers.InProcessGrid(honest | {2: away}), []
+    nodes = find_sites(grid, DISTANCE.clients, 5.0)
+    fed = GridFederation(grid, nodes, 5.0, said.append)
+    assert numbers(run(DISTANCE, fed)) == expected["distance"]
+    assert said.count("Waiting for oslo to return.") == 2
+    monkeypatch.setattr(grid_module, "AWAY_SECONDS", 0.3)
+    always = helpers.after_describe(honest[2], away_reply)
+    silent = federation(helpers.InProcessGrid(honest | {2: always}), DISTANCE.clients)
+    with fails(FederationError, "no-reply", "oslo"):
+        run(DISTANCE, silent)
+
+
+def test_a_node_that_is_away_at_the_start_is_waited_for(honest, monkeypatch):
+    """As after a restart of the SuperLink, which does not count it as online until a heartbeat."""
+    monkeypatch.setattr(grid_module, "_AWAY_POLL", 0.1)
+    calls = count()
+
+    def away(message):
+        return away_reply(message) if next(calls) < 2 else honest[2](message)
+
+    names = {2: "oslo", 3: "paris"}
+    nodes = find_sites(helpers.InProcessGrid(honest | {2: away}, names), ("oslo", "paris"), 5.0)
+    assert nodes == {"oslo": 2, "paris": 3}
+    gone = helpers.InProcessGrid(honest | {2: away_reply}, names)
+    with fails(FederationError, "no-reply", "heartbeats"):
+        find_sites(gone, ("oslo", "paris"), 4.0)
+
+
+def away_reply(message):
+    return [(0.0, Message(Error(code=5, reason="no heartbeat"), reply_to=message))]
 
 
 def test_all_sites_are_found_when_none_is_named(honest):
@@ -383,28 +445,26 @@ def test_all_sites_are_found_when_none_is_named(honest):
 
 def test_sites_that_do_not_show_up_are_named(honest):
     grid = helpers.InProcessGrid({2: honest[2], 3: helpers.silent})
-    with pytest.raises(
-        FederationError, match=r"lima answered .answers came from oslo; 1 node did not answer"
-    ):
+    with fails(FederationError, "no-reply"):
         find_sites(grid, ("oslo", "lima"), 1.0)
-    with pytest.raises(FederationError, match="Not every node gave its name"):
+    with fails(FederationError, "no-reply"):
         find_sites(grid, (), 1.0)
-    with pytest.raises(FederationError, match="no node is connected"):
+    with fails(FederationError, "no-reply"):
         find_sites(helpers.InProcessGrid({}), ("oslo",), 0.5)
 
 
 def test_who_is_waited_for_is_reported_meanwhile(honest, monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flower._discovery._NOTICE_SECONDS", 0.2)
+    monkeypatch.setattr("fedwad.engines.flower.server_app._NOTICE_SECONDS", 0.2)
     said = []
     find_sites(helpers.InProcessGrid(honest), ("oslo",), 30.0, said.append)
     assert not said
-    with pytest.raises(FederationError, match="No node named pari answered"):
+    with fails(FederationError, "no-reply"):
         find_sites(helpers.InProcessGrid(honest), ("pari", "oslo"), 2.0, said.append)
     assert said == ["Waiting for pari; answers came from oslo, paris, rome."]
 
 
 def test_a_silent_stranger_does_not_stop_a_run(honest, monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flower._discovery._DUPLICATE_NAME_SECONDS", 0.2)
+    monkeypatch.setattr("fedwad.engines.flower.server_app._DUPLICATE_NAME_SECONDS", 0.2)
     grid = helpers.InProcessGrid({2: honest[2], 3: helpers.silent})
     assert find_sites(grid, ("oslo",), 10.0) == {"oslo": 2}
     assert grid.queries < 50  # not at the end of the time
@@ -412,14 +472,14 @@ def test_a_silent_stranger_does_not_stop_a_run(honest, monkeypatch):
 
 @pytest.mark.parametrize("lost", ["data", "policy"])
 def test_a_site_that_cannot_be_opened_says_so_without_the_path(sites, lost, capsys):
-    config = helpers.node_config(sites, "oslo") | {lost: "/srv/secret/patients.csv"}
+    config = helpers.node_config(sites, "oslo", **{lost: "/srv/secret/patients.csv"})
     ((_, reply),) = helpers.running(client_app.app, config)(_asking())
     answer = unpack(reply.content["fedwad"]["payload"]).content
     assert "cannot open its data" in answer.sentence
     assert "/srv" not in answer.sentence
     assert "/srv/secret/patients.csv" in capsys.readouterr().err  # beside the data, where it helps
     grid = helpers.InProcessGrid({2: helpers.running(client_app.app, config)}, {2: "oslo"})
-    with pytest.raises(FederationError, match="node 'oslo': the node cannot open") as caught:
+    with fails(FederationError, "cannot-open", "oslo") as caught:
         find_sites(grid, ("oslo",), 15.0)
     assert "/srv" not in str(caught.value)
     assert grid.queries < 5  # found out at once, not at the end of the time
@@ -439,7 +499,7 @@ def test_a_message_without_a_payload_is_refused(sites):
 
 def test_whatever_a_client_raises_stays_on_its_machine(capsys):
     class Broken:
-        def respond(self, payload):
+        def respond(self, payload, requester):  # noqa: ARG002
             raise KeyError(f"row 17 of /srv/patients.csv {payload[:1]}")
 
     reply = client_app.answer(Broken(), _asking())
@@ -454,13 +514,12 @@ def test_whatever_a_client_raises_stays_on_its_machine(capsys):
 def simulation(monkeypatch, sites, tmp_path):
     """A simulated node of oslo; its data are a copy in this test's own folder."""
     data = shutil.copy(sites / "oslo.npy", tmp_path / "oslo.npy")
-    site = {"name": "oslo", "data": str(data), "policy": None}
-    SimulationFolder(tmp_path).write_sites([site | {"ledger": str(tmp_path / "ledger.jsonl")}])
+    Simulation(tmp_path).prepare(Job("matrix"), {"oslo": data}, None, {})
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    return helpers.running(simulation_app.app, {"partition-id": 0, "data": str(data)})
+    return helpers.running(client_app.app, {"partition-id": 0, "data": str(data)})
 
 
-def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkeypatch):
+def test_a_simulated_node_opens_nothing_outside_a_simulation(simulation, monkeypatch):
     ((_, reply),) = simulation(_asking())
     assert unpack_description(reply.content["fedwad"]["payload"]).name == "oslo"
     monkeypatch.delenv(FOLDER_VARIABLE)
@@ -471,9 +530,9 @@ def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkey
 def test_a_simulated_node_reads_its_data_again_only_if_they_change(
     simulation, monkeypatch, tmp_path
 ):
-    paths, held = [], simulation_app.load_site_data
+    paths, held = [], _simulation.load_site_data
     monkeypatch.setattr(
-        simulation_app,
+        _simulation,
         "load_site_data",
         lambda path, *options: (paths.append(path), held(path, *options))[1],
     )
@@ -491,80 +550,71 @@ def test_a_simulated_node_reads_its_data_again_only_if_they_change(
 
 
 def test_a_simulation_shares_progress_and_outcome_in_a_folder(tmp_path):
-    writer, reader = SimulationFolder(tmp_path), SimulationFolder(tmp_path)
+    writer, reader = Simulation(tmp_path), Simulation(tmp_path)
     assert reader.new_progress() == []
-    assert reader.outcome() is None
     writer.progress("Found\nthem.")
     writer.progress("One round.")
     assert reader.new_progress() == ["Found them.", "One round."]
-    writer.write_settings({"job": "{}", "sites": "[]"})
-    assert reader.settings() == {"job": "{}", "sites": "[]"}
     writer.progress("Another.")
     writer.finish({"kind": "distance"})
     assert reader.new_progress() == ["Another."]
     assert reader.new_progress() == []
-    assert reader.outcome() == {"kind": "distance"}
-
-
-def test_rounds_are_kept_where_the_operator_says_and_only_there(monkeypatch, tmp_path):
-    monkeypatch.delenv("FEDWAD_CHECKPOINTS", raising=False)
-    assert server_app.journal_path(DISTANCE, resume=False) is None
-    with pytest.raises(InputError, match="has no journal of this job"):
-        server_app.journal_path(DISTANCE, resume=True)
-    monkeypatch.setenv("FEDWAD_CHECKPOINTS", str(tmp_path))
-    path = server_app.journal_path(DISTANCE, resume=False)
-    assert path.parent == tmp_path
-    assert path != server_app.journal_path(MATRIX, resume=False)
-    with pytest.raises(InputError, match="has no journal of this job"):
-        server_app.journal_path(DISTANCE, resume=True)
-    path.write_text("rounds")
-    assert server_app.journal_path(DISTANCE, resume=True) == path
-    assert path.exists()
-    assert server_app.journal_path(DISTANCE, resume=False) == path
-    assert not path.exists()  # a new run does not go on with an old one
+    assert reader.follow(lambda: True, time.monotonic() + 5, print) == {"kind": "distance"}
+    (tmp_path / "outcome.json").unlink()
+    with fails(FederationError, "run-failed"):
+        reader.follow(lambda: False, time.monotonic() + 5, print, every=0.1)
+    with pytest.raises(TimeoutError):
+        reader.follow(lambda: True, time.monotonic() + 0.2, print)
 
 
 def test_the_node_says_its_operator_what_is_missing(sites, tmp_path):
     where = {"superlink": "127.0.0.1:1", "key": tmp_path / "key"}
-    with pytest.raises(InputError, match=r"none\.csv"):
+    with fails(InputError, "no-such-file"):
         supernode.run(tmp_path / "none.csv", sites / "oslo.toml", **where)
-    with pytest.raises(InputError, match=r"none\.toml"):
+    with fails(InputError, "no-such-file"):
         supernode.run(sites / "oslo.npy", tmp_path / "none.toml", **where)
 
 
-def test_the_node_needs_a_key_and_a_superlink(sites, tmp_path):
-    client = open_client(sites / "oslo.npy", sites / "oslo.toml", tmp_path / "ledger.jsonl")
-    with pytest.raises(InputError, match="no readable key"):
-        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+@pytest.fixture
+def serve(sites, tmp_path):
+    """Start a node of oslo, which writes its log and takes signals as in a process of its own."""
+    logger, signals = logging.getLogger("fedwad"), (signal.SIGINT, signal.SIGTERM)
+    before = logger.handlers, logger.propagate, logger.level
+    handlers = [(number, signal.getsignal(number)) for number in signals]
+
+    def start(**options):
+        files = sites / "oslo.npy", sites / "oslo.toml", tmp_path / "ledger.sqlite"
+        supernode.run(*files, **({"superlink": "127.0.0.1:1"} | options))
+
+    yield start
+    logger.handlers, logger.propagate = before[:2]
+    logger.setLevel(before[2])
+    for number, handler in handlers:
+        signal.signal(number, handler)
+
+
+def test_the_node_needs_a_key_and_a_superlink(serve, tmp_path):
+    with fails(InputError, "no-such-file"):
+        serve(key=tmp_path / "key")
     (tmp_path / "key").write_text("no key")
-    with pytest.raises(InputError, match="is not a private key for a node"):
-        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+    with fails(InputError, "bad-config"):
+        serve(key=tmp_path / "key")
     write_key(tmp_path / "good")
-    with pytest.raises(InputError, match=r"good\.pub is a public key, which is for the SuperLink"):
-        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good.pub")
-    with pytest.raises(InputError, match=r"address is '127\.0\.0\.1'; give host:port"):
-        supernode.serve(client, superlink="127.0.0.1", key=tmp_path / "good")
-    with pytest.raises(InputError, match="no readable root certificate"):
-        supernode.serve(
-            client,
-            superlink="127.0.0.1:1",
-            key=tmp_path / "good",
-            root_certificates=tmp_path / "ca.crt",
-        )
-    with pytest.raises(
-        FederationError, match="does not accept this node: nothing listens at this port"
-    ):
-        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good", patience=0.0)
+    with fails(InputError, "bad-config"):
+        serve(key=tmp_path / "good.pub")
+    with fails(InputError, "bad-option", "address"):
+        serve(superlink="127.0.0.1", key=tmp_path / "good")
+    with fails(InputError, "no-such-file"):
+        serve(key=tmp_path / "good", root_certificates=tmp_path / "ca.crt")
+    with fails(FederationError, "cannot-connect"):
+        serve(key=tmp_path / "good", patience=0.0)
 
 
-def test_another_flower_inside_is_stated_in_one_sentence(sites, tmp_path, monkeypatch):
-    client = open_client(sites / "oslo.npy", sites / "oslo.toml", tmp_path / "ledger.jsonl")
-    monkeypatch.delitem(sys.modules, "fedwad.engines.flower._superlink", raising=False)
+def test_another_flower_inside_is_stated_in_one_sentence(serve, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "fedwad.engines.flower._internals", raising=False)
     monkeypatch.setitem(sys.modules, "flwr.supernode.fleet_http_client", None)
-    with pytest.raises(
-        FederationError, match=r"lacks flwr\.supernode\.fleet_http_client .* use flower-supernode"
-    ):
-        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+    with fails(FederationError, "wrong-version"):
+        serve(key=tmp_path / "key")
 
 
 _STARTS_A_CHILD = """
@@ -598,9 +648,10 @@ def test_processes_do_not_outlive_the_one_that_started_them(tmp_path, number):
 
 def test_a_process_ends_with_what_it_started(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", mark := f"family-{uuid.uuid4()}")
-    process = Process([sys.executable, "-c", _STARTS_A_CHILD], os.environ, tmp_path / "log")
+    command = [sys.executable, "-c", _STARTS_A_CHILD]
+    process = Process(command, os.environ, tmp_path / "log", grace=0.5)
     _wait_until(lambda: any("sleep 300" in command for command in helpers.strays(mark)))
-    process.end(grace=0.5)
+    process.end()
     assert helpers.strays(mark) == []
 
 
@@ -619,6 +670,16 @@ _plain = st.recursive(
 )
 
 
+def logged(marker, outcome, *sentences):
+    """The lines of a log in which a run reports."""
+    report = LogReport(marker)
+    with contextlib.redirect_stdout(io.StringIO()) as log:
+        for sentence in sentences:
+            report.progress(sentence)
+        report.finish(outcome)
+    return log.getvalue().splitlines()
+
+
 @given(
     st.dictionaries(st.text(), _plain, max_size=5),
     st.lists(st.text(max_size=30), max_size=5),
@@ -626,10 +687,9 @@ _plain = st.recursive(
 )
 def test_a_result_survives_a_log_that_others_write_to(result, noise, random):
     log = [
-        *encode_outcome("fedwad-1", result),
-        encode_progress("fedwad-1", 0, "Found\nthem."),
+        *logged("fedwad-1", result, "Found\nthem."),
         *noise,
-        *encode_outcome("fedwad-2", {"other": 1}),
+        *logged("fedwad-2", {"other": 1}),
     ]
     end = log.pop(next(i for i, line in enumerate(log) if line.startswith("fedwad-1 end")))
     random.shuffle(log)
@@ -643,17 +703,17 @@ def test_a_result_survives_a_log_that_others_write_to(result, noise, random):
 
 def test_long_results_travel_in_pieces_and_damage_is_noticed():
     result = {"numbers": np.random.default_rng(0).normal(size=20_000).tolist()}
-    log = list(encode_outcome("m", result))
+    log = logged("m", result)
     assert len(log) > 3
     reader = LogReader("m")
     for line in log:
         reader.read(line)
     assert reader.outcome == result
-    for damaged in ([log[0][:-8] + "AAAAAAAA", *log[1:]], log[1:], [*log[:-1], log[-1][:-1] + "x"]):
+    for damaged in ([log[0][:-8] + "AAAAAAAA", *log[1:]], log[1:], [*log[:-1], log[-1][:-1] + "9"]):
         reader = LogReader("m")
         for line in damaged[:-1]:
             reader.read(line)
-        with pytest.raises(FederationError, match="damaged"):
+        with fails(FederationError, "bad-message"):
             reader.read(damaged[-1])
 
 
@@ -662,36 +722,34 @@ def test_long_results_travel_in_pieces_and_damage_is_noticed():
 def test_the_submitted_app_holds_the_job_and_no_code(tmp_path_factory, word, clients):
     folder = tmp_path_factory.mktemp("app")
     job = Job("distance", tuple(clients), {"method": word})
-    app, marker = write_app(folder, job_settings(job, clients) | SETTINGS)
+    app, marker = write_app(folder, job, 5.0, 5.0)
     assert [path.name for path in app.rglob("*")] == ["pyproject.toml"]
     content = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"][
         "app"
     ]
     assert Job.from_json(content["config"]["job"]) == job
-    assert json.loads(content["config"]["sites"]) == clients
     assert content["config"]["marker"] == marker
     assert all(name.startswith("fedwad.engines.flower.") for name in content["components"].values())
 
 
 def test_a_job_too_large_for_flower_is_refused(tmp_path):
     job = Job("distance", ("a", "b"), {"init": [[0.5]] * 300_000})
-    with pytest.raises(InputError, match="too large"):
-        write_app(tmp_path, job_settings(job, ()) | SETTINGS)
+    with fails(InputError, "too-large"):
+        write_app(tmp_path, job, 5.0, 5.0)
 
 
 @pytest.mark.parametrize("name", ["round_timeout", "patience"])
 @pytest.mark.parametrize("seconds", ["inf", "nan"])
 def test_times_that_toml_cannot_hold_as_json_are_refused(name, seconds):
-    with pytest.raises(InputError, match=f"{name} is {seconds}; give a finite number"):
+    with fails(InputError, "bad-option", name, seconds):
         flower.submit(DISTANCE, connect="127.0.0.1:1", **{name: float(seconds)})
 
 
 def test_without_flower_one_sentence_says_what_to_install(monkeypatch, sites):
-    monkeypatch.setattr(_control, "find_spec", lambda name: None)  # noqa: ARG005
-    sentence = r"Flower is not installed; run: pip install 'fedwad\[flower\]'\."
-    with pytest.raises(FederationError, match=sentence):
+    monkeypatch.setattr("fedwad.engines.job.find_spec", lambda _: None)
+    with fails(FederationError, "missing-package", "fedwad[flower]"):
         flower.submit(DISTANCE, connect="127.0.0.1:1")
-    with pytest.raises(FederationError, match=sentence):
+    with fails(FederationError, "missing-package", "fedwad[flower]"):
         flower.simulate(DISTANCE, {name: sites / f"{name}.npy" for name in helpers.NAMES})
 
 
@@ -704,12 +762,12 @@ def test_importing_the_engine_loads_no_flower():
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match="no root certificate at"):
+    with fails(InputError, "no-such-file"):
         flower.submit(DISTANCE, connect="127.0.0.1:1", root_certificates=tmp_path / "ca.crt")
 
 
 def test_simulation_needs_a_readable_file_for_each_site(sites, tmp_path):
-    with pytest.raises(InputError, match="no file for paris, oslo"):
+    with fails(InputError, "no-such-file"):
         flower.simulate(DISTANCE, {"rome": sites / "rome.npy"})
     with pytest.raises(InputError):
         flower.simulate(DISTANCE, {"paris": tmp_path / "none.npy", "oslo": sites / "oslo.npy"})
@@ -740,9 +798,14 @@ together = pytest.mark.xdist_group("flower")
 def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, reasons, job):
     said = []
     result = deployment.submit(job, timeout=150, on_progress=said.append)
-    assert numbers(result) == expected[job.algorithm]
+    found, here = numbers(result), dict(expected[job.algorithm])
+    messages = found.pop("traffic")["messages"] - here.pop("traffic")["messages"]
+    assert found == here
+    # Units are those of all connected sites, so the others are asked for their columns.
+    assert messages == len(helpers.NAMES) - len(job.clients)
     assert explained(job, result) == reasons[job.algorithm]
-    assert f"Found {', '.join(job.clients)}." in said[:2]  # one may have been waited for
+    # All connected sites are found, after one may have been waited for.
+    assert any(f"Found {', '.join(job.clients)}" in line for line in said[:2])
     assert len(said) > 1
 
 
@@ -763,7 +826,7 @@ def test_simulation_gives_the_same_bits_as_in_process(sites, expected, reasons, 
 @together
 def test_a_newcomer_on_the_engine_joins_a_saved_matrix(sites, tmp_path):
     data = {name: np.load(sites / f"{name}.npy") for name in ("oslo", "paris")}
-    fedwad.matrix(data, test=True).save(tmp_path / "m.json")
+    fedwad.matrix(data).save(tmp_path / "m.json")
     words = ("join", sites / "rome.npy", "--matrix", tmp_path / "m.json", "--json")
     here, there = command(*words), command(*words, "--engine", "flower", "--timeout", "200")
     assert here.returncode == there.returncode == 3
@@ -801,9 +864,7 @@ def test_stock_supernodes_give_the_same_bits(deployment, stock, sites):  # noqa:
 @slow
 @together
 def test_stock_supernodes_hide_what_they_cannot_open(deployment, stock):  # noqa: ARG001
-    with pytest.raises(
-        FederationError, match="node 'bonn': the node cannot open its data"
-    ) as caught:
+    with fails(FederationError, "cannot-open", "bonn") as caught:
         deployment.submit(Job("distance", ("bonn", "rome"), {}), timeout=150)
     assert "secret" not in str(caught.value)
     assert "secret" in deployment.log("bonn")
@@ -813,7 +874,7 @@ def test_stock_supernodes_hide_what_they_cannot_open(deployment, stock):  # noqa
 def quito(deployment, sites, tmp_path_factory):
     """A site that answers rounds of FedWaD and no summaries: its policy, and its process."""
     policy = helpers.write_policy(
-        tmp_path_factory.mktemp("quito"), "quito", '["describe", "moments", "transport"]'
+        tmp_path_factory.mktemp("quito"), "quito", '["describe", "columns", "transport"]'
     )
     return policy, deployment.site("quito", sites / "oslo.npy", policy)
 
@@ -822,21 +883,17 @@ def quito(deployment, sites, tmp_path_factory):
 @together
 def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(deployment, quito):
     policy, process = quito
-    with pytest.raises(
-        PolicyError, match="Site 'quito': Requests of kind 'summary' are not allowed"
-    ):
+    with fails(PolicyError, "kind-refused", "quito"):
         deployment.submit(Job("distance", ("quito", "rome"), {"method": "summary"}), timeout=150)
-    ledger = policy.with_suffix(".ledger.jsonl").read_text()
-    assert [json.loads(line)["outcome"] for line in ledger.splitlines()][-1] == "refused"
+    entries = open_view(policy.with_suffix(".ledger.sqlite")).entries
+    assert entries[-1].outcome == "refused"
 
     def kill(sentence):
         if sentence.startswith("Found"):
             process.kill()
 
     job = Job("distance", ("quito", "rome"), {"method": "fedwad", "support": 5, "rounds": 50})
-    with pytest.raises(
-        FederationError, match=r"Site 'quito': (no reply came within|its node stopped)"
-    ):
+    with fails(FederationError, "no-reply", "quito"):
         deployment.submit(job, timeout=150, round_timeout=10, on_progress=kill)
 
 
@@ -859,10 +916,8 @@ def test_a_node_without_a_registered_key_gets_nothing(deployment, sites, tmp_pat
     process.wait(30)
     assert "its key is not registered" in deployment.log("stranger-1")
     assert "Connected" not in deployment.log("stranger-1")
-    assert (
-        not (tmp_path / "oslo.ledger.jsonl").exists()
-        or not (tmp_path / "oslo.ledger.jsonl").read_text()
-    )
+    ledger = tmp_path / "oslo.ledger.sqlite"
+    assert not ledger.exists() or not open_view(ledger).entries
 
 
 @slow
@@ -878,9 +933,7 @@ def test_plain_text_and_unsigned_requests_get_nothing(deployment):
             "POST", "/v1/fleet/pull-messages", b"\n\0", {"Content-Type": "application/protobuf"}
         )
         assert unsigned.getresponse().status == 401
-    with pytest.raises(
-        FederationError, match=r"cannot be used: its certificate is signed by an unknown authority"
-    ):
+    with fails(FederationError, "cannot-connect"):
         flower.submit(
             DISTANCE, connect=deployment.address, timeout=60
         )  # with the system's certificates
@@ -906,7 +959,7 @@ app = ClientApp()
 
 @app.query()
 def steal(message, context):
-    pathlib.Path(context.node_config["data"]).with_suffix(".stolen").touch()
+    pathlib.Path(context.node_config["site"]).with_suffix(".stolen").touch()
     return Message(RecordDict(), reply_to=message)
 """
 _EVIL_SERVER = """
@@ -930,7 +983,10 @@ def main(grid, context):
 @slow
 @together
 def test_an_app_that_an_analyst_submits_runs_at_stock_nodes_and_not_at_ours(
-    deployment, stock, sites, tmp_path
+    deployment,
+    stock,  # noqa: ARG001
+    sites,
+    tmp_path,
 ):
     (tmp_path / "evil").mkdir()
     (tmp_path / "pyproject.toml").write_text(_EVIL_APP)
@@ -941,7 +997,8 @@ def test_an_app_that_an_analyst_submits_runs_at_stock_nodes_and_not_at_ours(
     )
     assert "all said" in heard
     assert heard.count("something that is not a fedwad message") >= len(helpers.NAMES)  # ours
-    assert (stock / "lyon.stolen").exists()  # Flower's own: what the documentation warns of
+    # Flower's own: what the documentation warns of.
+    assert (deployment.folder / "lyon.site.stolen").exists()
     assert list(sites.glob("*.stolen")) == []
 
 
@@ -991,7 +1048,7 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
                 loopback.superlink.kill()
                 loopback.superlink.wait()
 
-        with pytest.raises(FederationError, match="stopped answering during run") as caught:
+        with fails(FederationError, "cannot-connect") as caught:
             loopback.submit(DISTANCE, timeout=300, on_progress=kill)
         assert not any(name in str(caught.value) for name in policies)  # the link, and no site
         loopback.start_superlink()
@@ -1001,10 +1058,10 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
     for policy in policies.values():
         queries = [
             entry.kind
-            for entry in read_ledger(policy.with_suffix(".ledger.jsonl"))
+            for entry in open_view(policy.with_suffix(".ledger.sqlite")).entries
             if entry.is_query
         ]
-        assert queries.count("moments") == 1
+        assert queries.count("columns") == 1
         assert queries.count("cells") == 1
         assert (
             3 <= queries.count("transport") <= 4
@@ -1026,16 +1083,16 @@ def test_the_commands_of_the_documentation_run(monkeypatch):
         [script], env=variables, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert "W2 between paris and oslo, method summary" in done.stdout
-    assert re.search(r"\b[1-9] answered, 0 repeated, 0 refused", done.stdout)
-    assert "1 query counted against the limit" in done.stdout
+    assert "paris" in done.stdout
+    assert re.search(r"\b[1-9] answered", done.stdout)
     assert helpers.strays(word) == []
 
 
 def test_settings_with_any_characters_are_toml(tmp_path):
-    app, _ = write_app(tmp_path, {"job": "a\x7fb", "resume": False, "patience": 1.5})
+    job = Job("matrix", ("a\x7fb",))
+    app, _ = write_app(tmp_path, job, 5.0, 1.5)
     config = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
-    assert config["tool"]["flwr"]["app"]["config"]["job"] == "a\x7fb"
+    assert Job.from_json(config["tool"]["flwr"]["app"]["config"]["job"]) == job
     certificate = tmp_path / "\N{ROBOT FACE}.crt"
     certificate.touch()
     _control.Control(tmp_path, "hub:1", certificate)
@@ -1044,11 +1101,11 @@ def test_settings_with_any_characters_are_toml(tmp_path):
 
 
 def test_a_job_of_an_unknown_algorithm_is_named():
-    with pytest.raises(InputError, match="There is no algorithm 'sort'"):
+    with fails(InputError, "unknown-method", "There"):
         Job.from_json('{"algorithm": "sort", "clients": [], "options": {}}')
 
 
 def test_a_schema_for_other_processes_is_a_file():
     schema = fedwad.local({"a": pa.table({"x": [1.0, 2.0]}), "b": pa.table({"x": [3.0]})}).schema
-    with pytest.raises(InputError, match="give the path of its file"):
+    with fails(InputError, "bad-option"):
         parse_columns({"schema": schema})

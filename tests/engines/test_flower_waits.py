@@ -14,7 +14,8 @@ from flwr.app.metadata import Metadata
 from flwr.supercore.inflatable import inflatable_object, inflatable_utils
 from flwr.superlink.grid import http_grid
 
-from fedwad.engines.flower import _messages, _superlink, _waits, simulation_app
+from fedwad.engines import _simulation
+from fedwad.engines.flower import _internals, _messages
 
 
 class Pauses:
@@ -50,31 +51,31 @@ def test_the_grid_tries_again_soon(monkeypatch):
     monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # restored afterwards
     threads = SimpleNamespace(Event=lambda: pauses, Lock=threading.Lock)
     monkeypatch.setattr(inflatable_utils, "threading", threads)
-    _waits.shorten_pauses()
+    _internals.shorten_pauses()
     once = http_grid.pull_objects
-    _waits.shorten_pauses()
+    _internals.shorten_pauses()
     assert http_grid.pull_objects is once
     assert isinstance(once, partial)
     found = once(["one"], unavailable_at_first(8))
     assert found == {"one": b"content"}
     assert len(pauses.seconds) == 8
-    assert pauses.seconds[0] <= 1.2 * _waits.SHORTEST_PAUSE
-    assert max(pauses.seconds) <= 1.2 * _waits.LONGEST_PAUSE
+    assert pauses.seconds[0] <= 1.2 * _internals.SHORTEST_PAUSE
+    assert max(pauses.seconds) <= 1.2 * _internals.LONGEST_PAUSE
 
 
 def test_the_node_tries_again_soon(monkeypatch):
     asked = {}
     monkeypatch.setattr(
-        _superlink,
+        _internals,
         "pull_and_inflate_object_from_tree",
         lambda *_, **options: asked.update(options) or SimpleNamespace(metadata=SimpleNamespace()),
     )
-    link = object.__new__(_superlink.SuperLinkClient)
+    link = object.__new__(_internals.SuperLinkClient)
     link._client, link._node = SimpleNamespace(PullObject=0, ConfirmMessageReceived=0), None
     header = SimpleNamespace(metadata=SimpleNamespace(run_id=1))
-    assert link.fetch(header, _superlink.ObjectTree(object_id="one")) is not None
-    assert asked["initial_backoff"] == _waits.SHORTEST_PAUSE
-    assert asked["backoff_cap"] == _waits.LONGEST_PAUSE
+    assert link.fetch(header, _internals.ObjectTree(object_id="one")) is not None
+    assert asked["initial_backoff"] == _internals.SHORTEST_PAUSE
+    assert asked["backoff_cap"] == _internals.LONGEST_PAUSE
 
 
 def test_a_reply_is_hashed_once(monkeypatch):
@@ -94,9 +95,9 @@ def test_a_reply_is_hashed_once(monkeypatch):
         ids = [one.object_id for one in inflatable_object.iterate_object_tree(tree)]
         return SimpleNamespace(session_id="session", objects_to_push=ids)
 
-    link = object.__new__(_superlink.SuperLinkClient)
+    link = object.__new__(_internals.SuperLinkClient)
     link._client = SimpleNamespace(PushMessages=announce, PushObject=take)
-    link._node = _superlink.Node(node_id=1)
+    link._node = _internals.Node(node_id=1)
     payload = bytes(10_000)
     metadata = Metadata(1, "", 1, 2, "", "group", 0.0, 60.0, "query")
     reply = make_message(metadata=metadata, content=_messages.wrap(payload))
@@ -119,7 +120,7 @@ def test_a_simulation_searches_only_nodes_with_a_message():
     grid = SimpleNamespace(
         state=SimpleNamespace(store_message_ins=messages.append, get_message_ins=search)
     )
-    _waits.search_only_addressed_nodes(grid)
+    _internals.search_only_addressed_nodes(grid)
     sent = [SimpleNamespace(metadata=SimpleNamespace(dst_node_id=node)) for node in (7, 9, 7)]
     for message in sent:
         grid.state.store_message_ins(message)
@@ -131,7 +132,6 @@ def test_a_simulation_searches_only_nodes_with_a_message():
     ]
     assert found == [sent[0], sent[1], sent[2]]
     assert sorted(searched) == [7, 7, 7, 9, 9]
-    _waits.search_only_addressed_nodes(SimpleNamespace())  # another Grid stays as it is
 
 
 class TestClientCache:
@@ -141,23 +141,23 @@ class TestClientCache:
         np.save(path, np.zeros((3, 2)))
         opened = []
         monkeypatch.setattr(
-            simulation_app, "open_site", lambda site: opened.append(site["data"]) or object()
+            _simulation, "open_site", lambda _, site: opened.append(site["data"]) or object()
         )
         return {"data": str(path)}, opened
 
     def test_a_file_is_read_once_and_again_after_a_change(self, site):
         settings, opened = site
-        cache = simulation_app._ClientCache()
-        first = cache.get(settings)
-        assert cache.get(dict(settings)) is first
+        cache = _simulation._ClientCache()
+        first = cache.get("paris", settings)
+        assert cache.get("paris", dict(settings)) is first
         np.save(settings["data"], np.zeros((4, 2)))
-        assert cache.get(settings) is not first
+        assert cache.get("paris", settings) is not first
         assert len(opened) == 2
 
     def test_the_oldest_make_room(self, site):
         settings, opened = site
         size = 128 + 3 * 2 * 8  # of the file
-        cache = simulation_app._ClientCache(limit=2 * size)
+        cache = _simulation._ClientCache(limit=2 * size)
         for name in ("a", "b", "a", "c", "a", "b"):
-            cache.get(settings | {"name": name})
+            cache.get(name, settings)
         assert len(opened) == 4  # a, b, c, and b again

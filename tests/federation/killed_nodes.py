@@ -25,8 +25,8 @@ from fedwad.federation import (
     Policy,
     PrivateRequest,
     SummaryRequest,
+    open_view,
     read,
-    read_ledger,
 )
 from fedwad.privacy import DP, compose
 
@@ -42,7 +42,7 @@ def opened(kind, folder):
     """A client on the ledger, as soon as that is where it should be."""
     while True:
         with contextlib.suppress(FedwadError):
-            return Client(read(DATA), POLICIES[kind], FileLedger(folder / f"{kind}.jsonl"))
+            return Client(read(DATA), POLICIES[kind], FileLedger(folder / f"{kind}.sqlite"))
         time.sleep(0.002)
 
 
@@ -51,7 +51,7 @@ def serve(kind, folder, number):
     note = os.open(folder / f"{kind}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(note, b"start\n")
     for turn in range(100_000):
-        guarantee = DP(0.05, clip_norm=1.0 + number + turn / 1e5, cells=0)
+        guarantee = DP(0.05, clip_norm=1.0 + number + turn / 1e5)
         asked = {
             "private": PrivateRequest.of(guarantee),
             "summary": SummaryRequest(1, "diag", 2.0, 100_000 * number + turn, calibration=False),
@@ -85,9 +85,11 @@ def answered(kind, folder):
 
 
 def fill_disk(children, path):
-    """From now on these processes can add a few bytes to the ledger, perhaps part of a line."""
-    size = path.stat().st_size if path.exists() else 0
-    limit = size + random.randint(0, 400)  # noqa: S311
+    """From now on these processes can write to the log of the ledger up to some place in it, or
+    nothing at all."""
+    log = path.with_name(path.name + "-wal")
+    size = log.stat().st_size if log.exists() else 0
+    limit = random.choice([0, random.randint(0, size + 10_000)])  # noqa: S311
     for child in children:
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(child, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -111,7 +113,7 @@ def rotate(path):
 
 def counted(kind, path):
     """How many replies the ledger counts, and the mu of what was spent."""
-    entries = read_ledger(path)
+    entries = open_view(path).entries
     spent = [entry.mu for entry in entries if entry.outcome == "spent"]
     left = len(spent) if kind == "private" else sum(e.outcome == "answered" for e in entries)
     return left, spent
@@ -119,7 +121,7 @@ def counted(kind, path):
 
 def main(folder, kind, kills):
     random.seed(0)
-    folder, path = Path(folder), Path(folder) / f"{kind}.jsonl"
+    folder, path = Path(folder), Path(folder) / f"{kind}.sqlite"
     Client(read(DATA), Policy.open()).answer(PrivateRequest.of(DP(1, clip_norm=1)))  # loads late
     Client(read(DATA), Policy.open()).answer(SummaryRequest(1, "diag", 2.0, 0))
     children = [started(kind, folder, number) for number in range(2)]
@@ -156,7 +158,7 @@ def main(folder, kind, kills):
     left, spent = counted(kind, path)
     last = opened(kind, folder)
     last.answer(
-        PrivateRequest.of(DP(0.05, clip_norm=0.5, cells=0))
+        PrivateRequest.of(DP(0.05, clip_norm=0.5))
         if kind == "private"
         else SummaryRequest(1, "diag", 2.0, 10**9, calibration=False)
     )

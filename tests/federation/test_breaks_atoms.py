@@ -7,7 +7,7 @@ import pytest
 
 from fedwad.errors import FedwadError
 from fedwad.federation import AtomsRequest, Client, Dataset, Policy
-from fedwad.ot import Measure
+from fedwad.transport import Measure
 
 FOLDER = Path(__file__).parents[2] / "docs" / "policies"
 FAR = 50.0

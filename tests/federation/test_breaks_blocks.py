@@ -9,39 +9,27 @@ import pytest
 import fedwad
 from command_line import run
 from fedwad.federation import (
-    BlocksReply,
     Client,
-    Failure,
     LocalFederation,
     Policy,
     RemoteFederation,
+    SummaryReply,
     pack,
     read,
     unpack,
 )
-from fedwad.report.sentences import matrix_answer
 
 RNG = np.random.default_rng(0)
 NAMES = "liar", "oslo", "paris", "rome"
 SHIFTS = dict(zip(NAMES, (0.0, 0.0, 0.0, 1.0), strict=True))
 DATA = {name: RNG.standard_normal((120, 3)) + shift for name, shift in SHIFTS.items()}
-WITHOUT = Policy(["describe", "summary"])
-WITH = Policy(["describe", "summary", "blocks"])
-
-
-def huge(reply):
-    """Numbers within the bounds of a message whose fourth powers are not."""
-    return replace(reply, scale=np.full(3, 1e95), means=np.full_like(reply.means, -1e95))
-
-
+WITHOUT = Policy(["describe", "columns", "summary"], splits="noise")
+WITH = Policy(["describe", "columns", "summary"])
 LIES = {
-    "a failure": lambda _: Failure("input", "the request is wrong for all."),
-    "another number of features": lambda reply: replace(
-        reply, centre=np.zeros(1), scale=np.ones(1), means=reply.means[:, :4].copy()
-    ),
-    "blocks of seven rows": lambda reply: replace(reply, rows=7),
-    "blocks of more rows than others have": lambda reply: replace(reply, rows=10 * 2**12),
-    "numbers that overflow": huge,
+    "another number of features": lambda blocks: replace(blocks, features=1),
+    "blocks of seven rows": lambda blocks: replace(blocks, rows=7),
+    "numbers that overflow": lambda blocks: replace(blocks, means=1e90 * blocks.means),
+    "no numbers": lambda blocks: replace(blocks, means=np.nan * blocks.means),
 }
 
 
@@ -53,74 +41,93 @@ class Wire(RemoteFederation):
         self.clients = {name: Client(read(points), WITH) for name, points in DATA.items()}
         self.lie = lie
 
+    def lie_in(self, reply):
+        return reply
+
     def exchange(self, messages, timeout):  # noqa: ARG002
         brought = {}
         for name, message in messages.items():
             answer = unpack(self.clients[name].respond(message))
-            if name == "liar" and isinstance(answer.content, BlocksReply):
-                answer = replace(answer, content=self.lie(answer.content))
+            if name == "liar" and isinstance(answer.content, SummaryReply):
+                lie = self.lie(answer.content.blocks)
+                told = self.lie_in(replace(answer.content, blocks=lie))
+                answer = replace(answer, content=told)
             brought[name] = pack(answer)
         return brought
 
 
 @cache
 def among_themselves():
-    return fedwad.matrix({name: DATA[name] for name in NAMES[1:]}, test=True).pvalue
+    return fedwad.matrix({name: DATA[name] for name in NAMES[1:]}).pvalue
 
 
-def check(found):
-    """The honest sites have the p-values that they have among themselves."""
-    assert found.sites == NAMES
-    assert not found.failed
-    np.testing.assert_array_equal(found.pvalue[1:, 1:], among_themselves())
-    assert np.isnan(found.pvalue[0, 1:]).all()
-    assert np.isfinite(found.value).all()
-    assert found.differs
-    answer = " ".join(matrix_answer(found))
-    assert "2 of 3 pairs of sites differ" in answer
-    assert "liar cannot be judged" in answer
-    assert "nan" not in answer
-    assert fedwad.MatrixResult.from_dict(found.to_dict()) == found
-
-
-def test_a_site_that_refuses_blocks_costs_its_own_tests():
+def test_a_site_that_sends_no_blocks_costs_its_own_tests():
     clients = {
         name: Client(read(points), WITHOUT if name == "liar" else WITH)
         for name, points in DATA.items()
     }
-    with pytest.warns(
-        fedwad.DataWarning, match="liar is not tested: Requests of kind 'blocks'"
-    ) as warned:
-        check(fedwad.matrix(LocalFederation(clients), test=True))
-    assert warned[0].filename == __file__  # the line that asked for the matrix
+    found = fedwad.matrix(LocalFederation(clients))
+    assert found.sites == NAMES
+    assert not found.failed
+    assert np.array_equal(found.pvalue[1:, 1:] <= 0.05, among_themselves() <= 0.05)
+    assert np.isnan(found.pvalue[0, 1:]).all()
+    assert np.isfinite(found.value).all()
+    assert (found.differs[1:, 1:] == True).any()  # noqa: E712
+    assert "in 2 of 6 pairs" in found.sentence
+    assert "3 pairs were not tested" in found.sentence
+    assert "nan" not in found.sentence
+    assert fedwad.MatrixResult.from_dict(found.to_dict()) == found
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_site_that_lies_in_its_blocks_costs_its_own_tests(lie):
-    wire = Wire(LIES[lie])
-    if lie in ("blocks of more rows than others have", "numbers that overflow"):
-        check(fedwad.matrix(wire, test=True))  # well formed; no pair fits it
-    else:
-        with pytest.warns(fedwad.DataWarning, match="liar is not tested"):
-            check(fedwad.matrix(wire, test=True))
+def test_a_site_that_lies_in_its_blocks_is_left_out(lie):
+    found = fedwad.matrix(Wire(LIES[lie]))
+    assert found.sites == NAMES[1:]
+    assert list(found.failed) == ["liar"]
+    assert np.array_equal(found.pvalue <= 0.05, among_themselves() <= 0.05)
 
 
-def test_where_fewer_than_two_answer_there_is_no_test():
+def test_blocks_of_more_rows_than_others_have_fit_no_pair():
+    found = fedwad.matrix(Wire(lambda blocks: replace(blocks, rows=10 * 2**12)))
+    assert np.isnan(found.pvalue[0, 1:]).all()
+    assert np.array_equal(found.pvalue[1:, 1:] <= 0.05, among_themselves() <= 0.05)
+
+
+def test_a_site_with_other_functions_costs_no_other_its_test():
+    found = fedwad.matrix(Wire(lambda blocks: replace(blocks, means=blocks.means[:, :-2])))
+    assert np.array_equal(found.pvalue[1:, 1:] <= 0.05, among_themselves() <= 0.05)
+    assert found.test is not None
+
+
+def test_variances_that_fit_no_summary_cost_that_site_its_answer():
+    class Liar(Wire):
+        def lie_in(self, reply):
+            variances = tuple(np.full_like(one, 1e180) for one in reply.order.variances)
+            return replace(reply, order=replace(reply.order, variances=variances))
+
+    found = fedwad.matrix(Liar(lambda blocks: blocks))
+    assert found.sites == NAMES[1:]
+    assert "do not fit" in found.failed["liar"]
+
+
+def test_where_fewer_than_two_send_blocks_there_is_no_test():
     clients = {
         name: Client(read(points), WITH if name == "liar" else WITHOUT)
         for name, points in DATA.items()
     }
-    with pytest.raises(fedwad.PolicyError, match="blocks"):
-        fedwad.matrix(LocalFederation(clients), test=True)
+    found = fedwad.matrix(LocalFederation(clients))
+    assert np.isnan(found.pvalue[~np.eye(4, dtype=bool)]).all()
 
 
 def test_the_command_lists_what_was_not_tested(monkeypatch, tmp_path):
     for name, points in DATA.items():
         np.save(tmp_path / f"{name}.npy", points)
-    with pytest.warns(fedwad.DataWarning, match="liar is not tested"):
-        found = fedwad.matrix(Wire(LIES["a failure"]), test=True)
-    monkeypatch.setattr("fedwad.cli.permutation.fedwad.matrix", lambda *_, **__: found)
+    clients = {
+        name: Client(read(points), WITHOUT if name == "liar" else WITH)
+        for name, points in DATA.items()
+    }
+    found = fedwad.matrix(LocalFederation(clients))
+    monkeypatch.setattr("fedwad.cli.compare.fedwad.matrix", lambda *_, **__: found)
     done = run("test", *(tmp_path / f"{name}.npy" for name in NAMES))
     assert done.returncode == 3, done.stderr
-    assert done.stdout.count("not tested") == 3
-    assert "adjusted for 3 pairs" in done.stdout
+    assert "not tested" in done.stdout

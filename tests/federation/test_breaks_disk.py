@@ -2,69 +2,74 @@
 
 import errno
 import os
+import resource
+import signal
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from fedwad.errors import FederationError, PolicyError
+from failing import fails
+from fedwad.errors import PolicyError
 from fedwad.federation import (
-    AdoptSchemaRequest,
     Client,
+    ColumnsRequest,
     Envelope,
     FileLedger,
-    MomentsRequest,
     Policy,
     PrivateRequest,
-    RawTable,
     SummaryRequest,
+    open_view,
     pack,
     read,
-    read_ledger,
     unpack,
 )
-from fedwad.federation import ledger as memory
-from fedwad.federation.cache import RunCache
 from fedwad.privacy import DP, mu_of
-from fedwad.tables import agree, read_table
+from fedwad.site import store
 
 DATA = np.random.default_rng(0).standard_normal((60, 2))
 PRIVATE = Policy(("private",), epsilon=3.0)
 ASKED = PrivateRequest.of(DP(1.0, clip_norm=4.0))
 
 
-def test_a_head_that_cannot_be_written_is_one_sentence(tmp_path):
-    (tmp_path / "node.jsonl.head").mkdir()
-    with pytest.raises(FederationError, match="ledger cannot be written"):
-        FileLedger(tmp_path / "node.jsonl")
+@contextmanager
+def full_disk(size=0):
+    """No file of this process may be written beyond this size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
 def test_where_a_release_cannot_be_kept_nothing_is_spent(tmp_path):
     """Whoever may ask could otherwise spend the whole budget on replies that never leave."""
-    (tmp_path / "node.releases").touch()  # a file where the folder would be
-    client = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "node.jsonl"))
-    for _ in range(3):
-        said = unpack(client.respond(pack(Envelope(ASKED)))).content
-        assert "nothing was spent" in said.sentence
+    client = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "node.sqlite"))
+    with full_disk():
+        for _ in range(3):
+            said = unpack(client.respond(pack(Envelope(ASKED)))).content
+            assert "cannot be written" in said.sentence
+            assert str(tmp_path) not in said.sentence
     assert client.ledger.spent == 0.0
-    (tmp_path / "node.releases").unlink()
     client.answer(ASKED)
     client.answer(ASKED)
     assert client.ledger.spent == mu_of(1.0, 1e-5)
-    assert not list((tmp_path / "node.releases").glob("*.space"))
 
 
 def test_room_is_made_for_the_whole_release(tmp_path, monkeypatch):
     kept = {}
-    client = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "node.jsonl"))
+    policy = Policy(("private",), epsilon=3.0, label_names=list(range(200)))
+    client = Client(read((DATA, np.arange(60))), policy, FileLedger(tmp_path / "node.sqlite"))
     ledger = client.ledger
     monkeypatch.setattr(ledger, "reserve", lambda key, size: kept.update({key: [size]}))
-    monkeypatch.setattr(ledger, "store_release", lambda key, sent: kept[key].append(len(sent)))
-    many = np.array([[float(k), 0.0] for k in range(200)])
-    for cells in ("auto", 0, 30, many):
-        client.answer(PrivateRequest.of(DP(0.1, clip_norm=4.0, cells=cells)))
-    assert len(kept) == 4
+    monkeypatch.setattr(ledger, "store_reply", lambda key, sent, **_: kept[key].append(len(sent)))
+    for labels in (None, list(range(30)), list(range(200))):
+        client.answer(PrivateRequest.of(DP(0.1, clip_norm=4.0, labels=labels)))
+    assert len(kept) == 3
     assert all(written <= room for room, written in kept.values())
 
 
@@ -80,68 +85,24 @@ class Clock(datetime):
 
 
 def test_a_clock_that_jumps_changes_no_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "datetime", Clock)
-    policy = Policy(("moments", "summary"), max_queries=3, max_distinct_replies=1)
-    path = tmp_path / "node.jsonl"
+    monkeypatch.setattr(store, "datetime", Clock)
+    policy = Policy(("columns", "summary"), max_queries=3, max_distinct_replies=1)
+    path = tmp_path / "node.sqlite"
     for _ in range(3):  # restarts
         client = Client(read(DATA), policy, FileLedger(path))
-        client.answer(MomentsRequest())
+        client.answer(ColumnsRequest())
         client.answer(SummaryRequest(2, "diag", 2.0, 0))
         with pytest.raises(PolicyError):
             client.answer(SummaryRequest(3, "diag", 2.0, 0))
         del client
-    entries = read_ledger(path)
+    entries = open_view(path).entries
     assert sum(entry.is_query for entry in entries) == 3
     assert {entry.when[:4] for entry in entries} == {"1926", "2126"}
-    spending = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "private.jsonl"))
+    spending = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "private.sqlite"))
     spending.answer(PrivateRequest.of(DP(2.9, clip_norm=4.0)))
-    with pytest.raises(PolicyError, match="budget"):
+    with fails(PolicyError, "budget-spent"):
         spending.answer(ASKED)
 
 
-def test_layers_of_the_run_under_way_outlive_those_from_the_future(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedwad.federation.cache._MAX_RUNS", 3)
-    cache = RunCache(tmp_path / "layers")
-    for number in range(3):
-        cache.keep_layers(f"run {number}", 1, np.full(4, number, dtype=np.float32))
-    for path in (tmp_path / "layers").glob("*.npz"):
-        os.utime(path, (4e9, 4e9))  # written before the clock was set back
-    cache.keep_layers("now", 1, np.ones(4, dtype=np.float32))
-    again = RunCache(tmp_path / "layers")
-    assert again.layers("now", 1) is not None
-    assert len(list((tmp_path / "layers").glob("*.npz"))) == 3
-
-
-def full_disk(*_):
+def no_space(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_folder_of_releases_on_a_full_disk_costs_no_budget_and_shows_no_path(
-    tmp_path, monkeypatch
-):
-    client = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "ledger.jsonl"))
-    monkeypatch.setattr("fedwad._files._write_and_rename", full_disk)
-    with pytest.raises(FederationError, match="No space left on device") as caught:
-        client.answer(ASKED)
-    assert str(tmp_path) not in str(caught.value)
-    assert client.ledger.spent == 0
-    with pytest.raises(FederationError, match="No space left on device"):
-        client.ledger.store_release("key", b"release")
-
-
-def test_a_schema_that_cannot_be_stored_shows_no_path(tmp_path, monkeypatch):
-    table = RawTable(read_table(pd.DataFrame({"age": DATA[:, 0]})))
-    client = Client(table, Policy.open(), FileLedger(tmp_path / "ledger.jsonl"))
-    text = agree({"paris": table.profile(1)}).to_toml()
-    monkeypatch.setattr("fedwad._files._write_and_rename", full_disk)
-    with pytest.raises(FederationError, match="cannot write the agreed schema") as caught:
-        client.answer(AdoptSchemaRequest(text))
-    assert str(tmp_path) not in str(caught.value)
-
-
-@pytest.mark.parametrize("size", [0, 3, 50, 200])
-def test_layers_that_were_cut_short_are_no_layers(tmp_path, size):
-    RunCache(tmp_path).keep_layers("run", 1, np.ones(5, dtype=np.float32))
-    (path,) = tmp_path.glob("*.npz")
-    path.write_bytes(path.read_bytes()[:size])
-    assert RunCache(tmp_path).layers("run", 1) is None

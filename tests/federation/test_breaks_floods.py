@@ -12,17 +12,18 @@ from fedwad.errors import FederationError, FedwadError
 from fedwad.federation import (
     Bundle,
     Client,
+    ColumnsRequest,
     Dataset,
     DescribeRequest,
     Envelope,
     FileLedger,
-    MomentsRequest,
     Policy,
     SummaryRequest,
     pack,
     unpack,
 )
-from fedwad.ot import Measure
+from fedwad.site import answers
+from fedwad.transport import Measure
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((300, 4))))
 
@@ -32,13 +33,13 @@ def test_repeats_in_a_bundle_are_worked_on_once(monkeypatch):
     again.
     """
     worked = []
-    original = SummaryRequest.execute
+    original = answers.execute
 
     def counting(self, context):
         worked.append(1)
         return original(self, context)
 
-    monkeypatch.setattr(SummaryRequest, "execute", counting)
+    monkeypatch.setattr(answers, "execute", counting)
     client = Client(DATA, Policy(("summary",), max_distinct_replies=1))
     with suppress(FedwadError):
         client.answer_all(Bundle((SummaryRequest(10, "diag", 2.0, 0),) * 200))
@@ -47,14 +48,14 @@ def test_repeats_in_a_bundle_are_worked_on_once(monkeypatch):
 
 def test_the_same_request_again_does_no_work(monkeypatch):
     """Row 11: also one message after the other."""
-    client = Client(DATA, Policy(("moments",)))
-    first = client.respond(pack(Envelope(MomentsRequest(), "one")))
+    client = Client(DATA, Policy(("columns",)))
+    first = client.respond(pack(Envelope(ColumnsRequest(), "one")))
 
     def never(*_):
         raise AssertionError("worked on again")
 
-    monkeypatch.setattr(MomentsRequest, "execute", never)
-    again = client.respond(pack(Envelope(MomentsRequest(), "one")))
+    monkeypatch.setattr(answers, "execute", never)
+    again = client.respond(pack(Envelope(ColumnsRequest(), "one")))
     assert again == first
 
 
@@ -103,9 +104,9 @@ def test_a_message_of_many_fields_is_refused():
     plain = pack(Envelope(Bundle((DescribeRequest(),))))
     start = 6 + 2 + 4
     head = json.loads(plain[start:])
-    one = json.dumps(head["message"]["requests"][0])
+    one = json.dumps(head["parts"][0])
     text = json.dumps(head).replace(
-        json.dumps(head["message"]["requests"]), "[" + ",".join([one] * 200_000) + "]"
+        json.dumps(head["parts"]), "[" + ",".join([one] * 200_000) + "]"
     )
     data = plain[:8] + len(text).to_bytes(4, "little") + text.encode()
     tracemalloc.start()
@@ -118,13 +119,23 @@ def test_a_message_of_many_fields_is_refused():
     assert peak < 4 * len(data) + 1e6, f"{peak / len(data):.0f} bytes for each byte"
 
 
+def test_who_a_site_is_fills_no_ledger():
+    client = Client(DATA, Policy(("describe",), max_queries=0))
+    for _ in range(2000):
+        client.answer(DescribeRequest())
+    assert len(client.ledger) < 700
+    assert client.ledger.queries == 0
+
+
 @pytest.mark.parametrize(
-    "message", [b"garbage", b"", b"fedwad" + bytes(40), pack(Envelope(MomentsRequest()))]
+    "message", [b"garbage", b"", b"fedwad" + bytes(40), pack(Envelope(ColumnsRequest()))]
 )
 def test_refused_messages_do_not_fill_the_disk(tmp_path, message):
     """Row 10: what is refused is counted, not listed."""
-    path = tmp_path / "ledger.jsonl"
+    path = tmp_path / "ledger.sqlite"
     client = Client(DATA, Policy(("summary",)), FileLedger(path))
     for _ in range(1000):
         client.respond(message)
-    assert path.stat().st_size < 50_000, f"{path.stat().st_size / 1000:.0f} bytes a message"
+    assert len(client.ledger) <= 110
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert size < 1_000_000, f"{size / 1000:.0f} bytes a message"

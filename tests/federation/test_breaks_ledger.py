@@ -2,9 +2,11 @@
 little.
 """
 
-import json
+import gc
+import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -17,13 +19,12 @@ from fedwad.federation import (
     Client,
     Dataset,
     FileLedger,
-    MomentsRequest,
     Policy,
     PrivateRequest,
     SummaryRequest,
 )
-from fedwad.ot import Measure
 from fedwad.privacy import DP
+from fedwad.transport import Measure
 from parameters import mostly_slow
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((300, 3))))
@@ -64,35 +65,37 @@ def more(path, policy, requests):
 
 
 def written(path):
+    """The bytes of a ledger with one summary, which nobody has open."""
     Client(DATA, ONE, FileLedger(path)).answer(asked(0))
+    gc.collect()  # the last connection moves its log into the file
+    assert not path.with_name(path.name + "-wal").exists()
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("first", mostly_slow([0, 3, 6], 1))
 def test_no_damaged_byte_lets_a_second_summary_out(first, tmp_path):
-    """Row 8: each third byte of the one line in turn."""
-    whole = written(tmp_path / "first.jsonl")
+    """Row 8: bytes all over the file in turn, without the head that would show it."""
+    whole = written(tmp_path / "first.sqlite")
     out = []
-    for place in range(first, len(whole), 9):
+    for place in range(first, len(whole), 499):
         damaged = bytearray(whole)
         damaged[place] ^= 0x04
-        path = tmp_path / f"{place}.jsonl"
+        path = tmp_path / f"{place}.sqlite"
         path.write_bytes(bytes(damaged))
         if more(path, ONE, [asked(1)]):
             out.append(place)
-    assert not out, (
-        f"a second, different summary left after damage to {len(out)} of {len(whole[::9])} bytes"
-    )
+    assert not out, f"a second, different summary left after damage to the bytes {out}"
 
 
 WRONG = {
-    "kind": ["Summary", 5, None, ["summary"], "describe"],
-    "outcome": ["refused", "repeated", "Answered", ["answered"]],
-    "digest": [None, 5, "", ["x"], "0" * 64],
-    "mu": ["0", None, True],
-    "min_cell_size": ["many", None, -5],
-    "data": [None, 3],
-    "when": [None, 3],
+    "kind": ["Summary", 5, "describe"],
+    "outcome": ["refused", "repeated", "Answered"],
+    "digest": [5, "", "0" * 64],
+    "mu": ["none", True, -1.0],
+    "min_cell_size": ["many", -5],
+    "data": [3],
+    "when": [3],
+    "totals": ["{}", "", '{"queries":{}}', 5],
 }
 
 
@@ -100,11 +103,14 @@ WRONG = {
     ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
 )
 def test_no_field_of_another_type_or_value_lets_a_second_summary_out(tmp_path, name, value):
-    """Row 8: a field that was changed makes its line count as a reply of every kind."""
-    path = tmp_path / "ledger.jsonl"
-    line = json.loads(written(path))
-    line[name if name in line else "min_cell_size"] = value
-    path.write_text(json.dumps(line) + "\n")
+    """Row 8: an entry that was changed closes the door."""
+    path = tmp_path / "ledger.sqlite"
+    written(path)
+    path.with_name(path.name + ".head").unlink()
+    db = sqlite3.connect(path)
+    db.execute(f'UPDATE entries SET "{name}" = ?', (value,))  # noqa: S608
+    db.commit()
+    db.close()
     assert more(path, ONE, [asked(1)]) == 0
 
 
@@ -113,8 +119,7 @@ def cut(path):
 
 
 def cut_in_half(path):
-    whole = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(whole[: len(whole) // 2]))
+    os.truncate(path, path.stat().st_size // 2)
 
 
 def rotate(path):
@@ -129,20 +134,25 @@ def rotate_without_a_new_one(path):
 def exchange(path):
     content = path.read_bytes()
     path.unlink()
-    path.write_bytes(content[: len(content) // 2] + b"\n" + b" " * len(content))
+    path.write_bytes(content[: len(content) // 2] + b" " * len(content))
+
+
+def without_its_log(path):
+    path.with_name(path.name + "-wal").unlink()
 
 
 @pytest.mark.parametrize(
-    "harm", mostly_slow([cut_in_half, rotate, cut, rotate_without_a_new_one, exchange], 2)
+    "harm",
+    mostly_slow([cut_in_half, rotate, cut, rotate_without_a_new_one, exchange, without_its_log], 2),
 )
 def test_a_ledger_changed_under_running_nodes_closes_the_door(tmp_path, harm):
     """Row 9: two processes share a file of five queries; whatever happens to it, no sixth reply
     leaves.
     """
-    path, policy = tmp_path / "ledger.jsonl", Policy(("summary",), max_queries=5)
+    path, policy = tmp_path / "ledger.sqlite", Policy(("summary",), max_queries=5)
     code = (
         "import sys; import numpy as np\n"
-        "from fedwad.federation import *; from fedwad.ot import Measure\n"
+        "from fedwad.federation import *; from fedwad.transport import Measure\n"
         "data = Dataset(Measure(np.random.default_rng(0).standard_normal((300, 3))))\n"
         f"client = Client(data, Policy(('summary',), max_queries=5), FileLedger({str(path)!r}))\n"
         "print('ready', flush=True)\n"
@@ -192,27 +202,29 @@ def release(epsilon):
     return PrivateRequest.of(DP(epsilon, delta=1e-5, clip_norm=4.0))
 
 
-@pytest.mark.parametrize("room", [0, 5, 60, 150])
+@pytest.mark.parametrize("room", [0, 100, 5000, 9000])
 def test_a_full_disk_costs_no_budget(tmp_path, room):
     """Row 10: a write that failed is rolled back; when there is room again, the rest of the budget
     is there.
     """
-    path = tmp_path / "ledger.jsonl"
+    path = tmp_path / "ledger.sqlite"
     client = Client(DATA, PRIVATE, FileLedger(path))
     client.answer(release(1.0))
-    with full_disk(path.stat().st_size + room), pytest.raises(FedwadError):
+    spent = client.ledger.spent
+    with full_disk(room), pytest.raises(FedwadError):
         client.answer(release(0.9))
+    assert client.ledger.spent == spent
     client.answer(release(0.8))  # the same process goes on
     del client
     Client(DATA, PRIVATE, FileLedger(path)).answer(release(0.7))  # and so does the next one
 
 
 def test_whoever_sends_garbage_cannot_spend_the_budget(tmp_path):
-    """Row 10: garbage on a full disk tears no line."""
-    path = tmp_path / "ledger.jsonl"
+    """Row 10: garbage on a full disk changes nothing."""
+    path = tmp_path / "ledger.sqlite"
     client = Client(DATA, PRIVATE, FileLedger(path))
     client.answer(release(1.0))
-    with full_disk(path.stat().st_size + 100):
+    with full_disk(100):
         for _ in range(3):
             client.respond(b"garbage")
     client.answer(release(0.8))
@@ -220,16 +232,16 @@ def test_whoever_sends_garbage_cannot_spend_the_budget(tmp_path):
 
 @pytest.mark.slow  # starts interpreters
 def test_two_clients_on_one_file_train_together(tmp_path):
-    """Row 13: one ledger object for a file, so that a process does not wait for itself."""
+    """Row 13: a process does not wait for itself."""
     pytest.importorskip("torch")
     code = (
         "import numpy as np\n"
-        "import fedwad; from fedwad.federation import *; from fedwad.ot import Measure\n"
+        "import fedwad; from fedwad.federation import *; from fedwad.transport import Measure\n"
         "from fedwad import learning\n"
         "X = np.random.default_rng(0).standard_normal((40, 3))\n"
         "def client():\n"
         "    data = Dataset(Measure(X), np.arange(40) % 2)\n"
-        f"    return Client(data, Policy.open(), FileLedger({str(tmp_path / 'one.jsonl')!r}))\n"
+        f"    return Client(data, Policy.open(), FileLedger({str(tmp_path / 'one.sqlite')!r}))\n"
         "fed = LocalFederation({'a': client(), 'b': client()})\n"
         "learning.train(fed, rounds=1, fraction_train=1.0)\n"
         "print('done')\n"
@@ -248,12 +260,12 @@ def test_two_files_are_locked_in_one_order(tmp_path):
     pytest.importorskip("torch")
     code = (
         "import sys; import numpy as np\n"
-        "from fedwad.federation import *; from fedwad.ot import Measure\n"
+        "from fedwad.federation import *; from fedwad.transport import Measure\n"
         "from fedwad import learning\n"
         "rng = np.random.default_rng(0)\n"
         "def client(k):\n"
         "    data = Dataset(Measure(rng.standard_normal((40, 3)) + k), np.arange(40) % 2)\n"
-        f"    return Client(data, Policy.open(), FileLedger({str(tmp_path)!r} + f'/{{k}}.jsonl'))\n"
+        f"    return Client(data, Policy.open(), FileLedger({str(tmp_path)!r} + f'/{{k}}.sqlite'))\n"
         "first, second = client(0), client(1)\n"
         "fed = {'a': first, 'b': second} if sys.argv[1] == '0' else {'a': second, 'b': first}\n"
         "for seed in range(3): \n"
@@ -267,18 +279,3 @@ def test_two_files_are_locked_in_one_order(tmp_path):
         for one in both:
             one.kill()
             one.wait()
-
-
-@pytest.mark.parametrize(
-    "line", [b"[" * 100_000, b'{"a":' * 100_000, b'{"mu":' + b"9" * 100_000 + b"}"]
-)
-def test_a_deeply_nested_line_is_an_unreadable_one(tmp_path, line):
-    """Row 15: the node starts and counts it, or says in one sentence why it does not."""
-    path = tmp_path / "ledger.jsonl"
-    path.write_bytes(line + b"\n")
-    try:
-        client = Client(DATA, Policy(("moments",), max_queries=1), FileLedger(path))
-    except FedwadError:
-        return
-    with pytest.raises(FedwadError):
-        client.answer(MomentsRequest())

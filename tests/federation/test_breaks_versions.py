@@ -5,25 +5,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from failing import fails
 from fedwad.errors import FedwadError
 from fedwad.federation import (
     AtomsRequest,
     Client,
+    ColumnsRequest,
     Dataset,
     FileLedger,
-    MomentsRequest,
     Policy,
     SummaryRequest,
     accept_data,
 )
-from fedwad.ot import Measure
+from fedwad.transport import Measure
 
 FOLDER = Path(__file__).parents[2] / "docs" / "policies"
 
 
 def by_moments(ask, count):
     """n m before and (n + 1) m' after differ by the new record."""
-    before, after = ask(0, MomentsRequest()), ask(1, MomentsRequest())
+    before, after = ask(0, ColumnsRequest()), ask(1, ColumnsRequest())
     return (count + 1) * after.mean - count * before.mean
 
 
@@ -61,10 +62,10 @@ def test_a_new_patient_is_not_the_difference_of_two_replies(tmp_path, name, same
     X = np.random.default_rng(7).standard_normal((400, 6))
     new = np.random.default_rng(8).standard_normal((1, 6))
     versions = X, np.vstack([X, new])
-    ledger = FileLedger(tmp_path / "paris.jsonl")
+    ledger = FileLedger(tmp_path / "paris.sqlite")
 
     def ask(version, request):
-        record = ledger if same_process else FileLedger(tmp_path / "paris.jsonl")
+        record = ledger if same_process else FileLedger(tmp_path / "paris.sqlite")
         return Client(Dataset(Measure(versions[version])), policy_of(name), record).answer(request)
 
     try:
@@ -79,8 +80,8 @@ def test_the_same_data_in_another_order_are_no_new_version(tmp_path):
     X = np.random.default_rng(7).standard_normal((400, 6))
     policy = policy_of("hub")
     for rows in (X, X[::-1], X):
-        Client(Dataset(Measure(rows)), policy, FileLedger(tmp_path / "paris.jsonl")).answer(
-            MomentsRequest()
+        Client(Dataset(Measure(rows)), policy, FileLedger(tmp_path / "paris.sqlite")).answer(
+            ColumnsRequest()
         )
 
 
@@ -88,15 +89,15 @@ def test_the_operator_lets_new_data_be_asked_about(tmp_path):
     """From then on the old version is refused, also by a client that was open already."""
     X = np.random.default_rng(7).standard_normal((400, 6))
     old, new = Dataset(Measure(X)), Dataset(Measure(X[1:]))
-    policy, ledger = policy_of("hub"), FileLedger(tmp_path / "paris.jsonl")
+    policy, ledger = policy_of("hub"), FileLedger(tmp_path / "paris.sqlite")
     before = Client(old, policy, ledger)
     assert not accept_data(new, policy, ledger)  # nothing was asked yet
-    before.answer(MomentsRequest())
-    with pytest.raises(FedwadError, match="accept-data"):
+    before.answer(ColumnsRequest())
+    with fails(FedwadError, "changed-data"):
         Client(new, policy, ledger)
     assert not accept_data(old, policy, ledger)
     assert accept_data(new, policy, ledger)
-    Client(new, policy, ledger).answer(MomentsRequest())
-    with pytest.raises(FedwadError, match="accept-data"):
-        before.answer(MomentsRequest())
+    Client(new, policy, ledger).answer(ColumnsRequest())
+    with fails(FedwadError, "changed-data"):
+        before.answer(ColumnsRequest())
     assert ledger.queries == 2

@@ -13,17 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwad
+from failing import fails
 from fedwad.errors import InputError
 from fedwad.federation import (
     AtomsRequest,
     CellsRequest,
     Client,
     Columns,
+    ColumnsRequest,
     DescribeRequest,
     Envelope,
     Failure,
     LabelsRequest,
-    MomentsRequest,
     Policy,
     PrivateRequest,
     PrototypesRequest,
@@ -34,7 +35,7 @@ from fedwad.federation import (
     read,
     unpack,
 )
-from fedwad.ot import Measure
+from fedwad.transport import Measure
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"u": RNG.normal(size=40), "v": RNG.normal(size=40), "kind": ["a", "b"] * 20})
@@ -77,19 +78,19 @@ def test_words_say_all_of_it(columns):
 
 
 @pytest.mark.parametrize(
-    ("label", "drop", "sentence"),
+    ("label", "drop", "problem"),
     [
-        (None, 3, "drop is a int; give the name of a column"),
-        (None, ["id", 3], "drop holds 3; give names of columns"),
+        (None, 3, ("bad-option", "drop")),
+        (None, ["id", 3], ("bad-option",)),
         (
             "kind",
             ["id", "kind"],
-            "Column 'kind' is named as the label and to be dropped; choose one",
+            ("conflicting-options",),
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(label, drop, sentence):
-    with pytest.raises(InputError, match=sentence):
+def test_what_makes_no_sense_is_refused(label, drop, problem):
+    with fails(InputError, *problem):
         Columns.of(label, drop)
 
 
@@ -154,9 +155,7 @@ def test_as_if_the_table_had_never_had_them(data, rows, ending):
 
 def test_a_saved_row_index_can_be_dropped(tmp_path):
     TABLE.to_csv(tmp_path / "a.csv")
-    with pytest.raises(
-        InputError, match=r"a column without a name, number 1; name it, or drop it \(drop: ''\)"
-    ):
+    with fails(InputError, "bad-name"):
         read(tmp_path / "a.csv", columns=Columns("kind"))
     same(
         read(tmp_path / "a.csv", columns=Columns.of("kind", "")),
@@ -201,15 +200,13 @@ def test_a_stored_index_can_be_the_label_or_dropped_by_name(tmp_path):
         read(filtered, columns=Columns("kind", ("__index_level_0__",))),
         read(INDEXED["filtered"], columns=Columns("kind")),
     )
-    with pytest.raises(
-        InputError, match=r"b\.parquet has no column 'room'; its columns are u, v, kind\.$"
-    ):
+    with fails(InputError, "unknown-column", "room"):
         read(filtered, columns=Columns("room"))
 
 
 def test_a_table_of_nothing_but_an_index(tmp_path):
     path = written(tmp_path, "a.parquet", TABLE[["u"]].set_index("u"))
-    with pytest.raises(InputError, match=r"a\.parquet (has no columns;|is empty)"):
+    with fails(InputError, "no-columns"):
         read(path)
 
 
@@ -229,49 +226,49 @@ def test_a_pair_of_a_table_and_labels():
 
 
 @pytest.mark.parametrize(
-    ("label", "drop", "sentence"),
+    ("label", "drop", "problem"),
     [
         (
             "kind",
             "room",
-            r"a\.csv has no column 'room'; its columns are patient_id, u, account, v, kind, visit\.$",
+            ("unknown-column", "room"),
         ),
         (
             "kind",
             "Patient_ID",
-            r"a\.csv has no column 'Patient_ID' \(but 'patient_id'\); its columns are",
+            ("unknown-column", "Patient_ID"),
         ),
         (
             None,
             list(FULL),
-            r"a\.csv has no columns left after dropping 'patient_id', 'u', .*; keep at least one\.$",
+            ("no-columns", "patient_id"),
         ),
-        ("kind", [*OTHERS, "u", "v"], r"a\.csv has no columns of numbers"),
+        ("kind", [*OTHERS, "u", "v"], ("no-columns",)),
         (
             "kind",
             [],
-            r"drop them \(drop: patient_id, visit\), or name one as the label column\.$",
+            ("not-a-number",),
         ),
         (
             "kind",
             ["patient_id", "visit"],
-            r"'account' .* 6 missing values .*, or drop the column \(drop: account\)\.$",
+            ("missing-values", "account"),
         ),
         (
             None,
             OTHERS,
-            r"'kind' .* string values; .* drop it \(drop: kind\), or name it as the label column\.$",
+            ("not-a-number", "kind"),
         ),
     ],
 )
-def test_wrong_drops_get_one_sentence(tmp_path, label, drop, sentence):
-    with pytest.raises(InputError, match=sentence) as caught:
+def test_wrong_drops_get_one_sentence(tmp_path, label, drop, problem):
+    with fails(InputError, *problem) as caught:
         read(written(tmp_path, "a.csv", FULL), columns=Columns.of(label, drop))
     assert "\n" not in str(caught.value)
 
 
 def test_the_option_is_named_as_a_shell_takes_it():
-    with pytest.raises(InputError, match=r"drop: 'last name'\)"):
+    with fails(InputError, "not-a-number"):
         read(TABLE.rename(columns={"kind": "last name"}))
 
 
@@ -286,9 +283,7 @@ def test_what_has_no_named_columns_cannot_drop_any(tmp_path, name):
         "dataset": read(points),
         "pair": (points, TABLE.kind),
     }
-    with pytest.raises(
-        InputError, match=r"has no named columns; columns can be dropped from tables"
-    ):
+    with fails(InputError, "no-columns"):
         read(others.get(name, tmp_path / name), columns=Columns(drop=("u",)))
 
 
@@ -318,12 +313,9 @@ def test_the_file_that_lacks_a_column_is_named(tmp_path):
         "a": written(tmp_path, "a.csv", FULL),
         "b": written(tmp_path, "b.csv", FULL.drop(columns="visit")),
     }
-    with pytest.raises(
-        InputError,
-        match=r"b\.csv has no column 'visit'; its columns are patient_id, u, account, v, kind",
-    ):
+    with fails(InputError, "unknown-column", "visit"):
         fedwad.local(files, label_column="kind", drop=OTHERS)
-    with pytest.raises(InputError, match=r"^b has no column 'visit'"):
+    with fails(InputError, "unknown-column", "visit"):
         fedwad.local({"a": FULL, "b": FULL.drop(columns="visit")}, label_column="kind", drop=OTHERS)
 
 
@@ -339,10 +331,10 @@ def _questions():
     support = Measure(np.random.default_rng(1).standard_normal((4, 2)))
     return [
         DescribeRequest(),
-        MomentsRequest(),
+        ColumnsRequest(),
         SummaryRequest(3, "full", 2.0, 0),
         SummaryRequest(1, "auto", 2.0, 0, "diag"),
-        TransportRequest("run", support, 0.5, 2.0, "barycentric", True),
+        TransportRequest("run", support, 2.0, 0.5, "barycentric", True),
         CellsRequest("run", support, 2.0, "auto"),
         AtomsRequest(support.points, np.zeros(4), 0.0),
         LabelsRequest(),
@@ -357,7 +349,7 @@ def test_nothing_of_dropped_columns_travels(tmp_path):
     data, policy = written(tmp_path, "paris.csv", FULL), tmp_path / "paris.toml"
     policy.write_text('name = "paris"\nallow = []\n')
     assert open_client(data, policy, label_column="kind", drop=OTHERS).respond(
-        pack(Envelope(MomentsRequest()))
+        pack(Envelope(ColumnsRequest()))
     )
     rules = Policy.open()
     full = Client(read(data, columns=Columns("kind", OTHERS)).sort_features(), rules)
@@ -390,7 +382,7 @@ def test_auto_and_none_may_come_as_paths():
 
 
 def test_labels_beside_a_table_and_a_label_column_in_it():
-    with pytest.raises(InputError, match=r"paris has labels beside .* label column 'kind'"):
+    with fails(InputError, "conflicting-options", "kind"):
         fedwad.local({"paris": (TABLE, np.arange(40) % 2)}, label_column="kind")
 
 

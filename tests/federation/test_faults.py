@@ -5,7 +5,6 @@ must end with an error that names the client and the reason; a matrix must go on
 so. Faults of processes and networks are injected into real ones in tests/engines.
 """
 
-import re
 from dataclasses import replace
 from functools import cache
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import fedwad
+from failing import assert_one_sentence, fails
 from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import (
     BundleReply,
@@ -20,16 +20,16 @@ from fedwad.federation import (
     Dataset,
     Envelope,
     Failure,
-    Moments,
+    Labels,
     Policy,
     RemoteFederation,
     SummaryReply,
     TransportReply,
-    codec,
     pack,
     unpack,
 )
-from fedwad.ot import Measure
+from fedwad.messages import codec
+from fedwad.transport import Measure
 from oracles import options_of
 
 RNG = np.random.default_rng(0)
@@ -98,9 +98,7 @@ def crashed(client, message, sent):  # noqa: ARG001
 
 def full_disk(client, message, sent):  # noqa: ARG001
     def record(*_, **__):
-        raise FederationError(
-            "The site's ledger cannot be written (No space left on device), so nothing was answered."
-        )
+        raise FederationError("The site's ledger cannot be written.", "cannot-write")
 
     client.ledger.record = record
     return client.respond(message)
@@ -111,66 +109,66 @@ def named_otherwise(client, message, sent):  # noqa: ARG001
 
 
 FAULTS = {
-    "says nothing": (lambda *_: None, "no reply came"),
+    "says nothing": (lambda *_: None, "no-reply"),
     "is dead, the engine says": (
         lambda *_: Failure("silent", "no answer came within 5 seconds."),
-        "within 5 seconds",
+        "no-reply",
     ),
-    "answers a round late": (late, "an answer to a different request came; it may be late"),
-    "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "not a message of fedwad"),
-    "sends nothing but a start": (lambda *_: b"", "not a message of fedwad"),
-    "is cut off": (lambda client, message, _: client.respond(message)[:-9], "cut short"),
+    "answers a round late": (late, "bad-reply"),
+    "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "bad-reply"),
+    "sends nothing but a start": (lambda *_: b"", "bad-reply"),
+    "is cut off": (lambda client, message, _: client.respond(message)[:-9], "bad-reply"),
     "appends something": (
         lambda client, message, _: client.respond(message) + b"12345678",
-        "more bytes than it declares",
+        "bad-reply",
     ),
     "runs another version": (
         lambda client, message, _: (
-            (answer := client.respond(message))[:6] + b"\x07\x00" + answer[8:]
+            (answer := client.respond(message))[:6] + b"\x09\x00" + answer[8:]
         ),
-        f"version 7 arrived where version {codec.WIRE_VERSION} is read",
+        "wrong-version",
     ),
     "sends another kind of reply": (
-        changed(lambda _: Moments(3, np.zeros(3), np.ones(3))),
-        "Moments came",
+        changed(lambda _: Labels((0, 1))),
+        "bad-reply",
     ),
-    "sends a request back": (lambda _client, message, _sent: message, "which is not a reply"),
-    "sends NaN": (on_summary(means=lambda s: np.full_like(s.means, np.nan)), "not finite"),
+    "sends a request back": (lambda _client, message, _sent: message, "bad-reply"),
+    "sends NaN": (on_summary(means=lambda s: np.full_like(s.means, np.nan)), "bad-reply"),
     "sends infinities": (
         on_summary(covariance=lambda s: np.full_like(s.covariance, np.inf)),
-        "covariance",
+        "bad-reply",
     ),
     "sends another dimension": (
         on_summary(
             means=lambda s: s.means[:, :2], covariance=lambda s: np.asarray(s.within_std**2 / 2)
         ),
-        "a different number of features",
+        "bad-reply",
     ),
     "sends a wrong shape": (
         on_summary(weights=lambda s: s.weights[:-1]),
-        "weights are not positive",
+        "bad-reply",
     ),
     "sends more cells than asked for": (
         on_summary(weights=lambda _: np.full(5000, 1 / 5000), means=lambda _: np.zeros((5000, 3))),
-        "more cells than",
+        "bad-reply",
     ),
     "sends negative weights": (
         on_summary(weights=lambda s: -s.weights),
-        "weights are not positive",
+        "bad-reply",
     ),
-    "sends weights that sum to two": (on_summary(weights=lambda s: 2 * s.weights), "sum one"),
+    "sends weights that sum to two": (on_summary(weights=lambda s: 2 * s.weights), "bad-reply"),
     "sends a negative variance": (
         on_summary(covariance=lambda s: np.asarray(-s.covariance)),
-        "variance is negative",
+        "bad-reply",
     ),
     "sends a spread that is not its covariance's": (
         on_summary(within_std=lambda s: s.within_std / 2),
-        "disagree",
+        "bad-reply",
     ),
-    "counts no samples": (on_summary(count=lambda _: 0), "counts are not positive"),
-    "sends words for numbers": (on_summary(count=lambda _: "many"), "counts are not positive"),
-    "fails inside": (crashed, "could not execute this request"),
-    "cannot write its ledger": (full_disk, "ledger cannot be written"),
+    "counts no samples": (on_summary(count=lambda _: 0), "bad-reply"),
+    "sends words for numbers": (on_summary(count=lambda _: "many"), "bad-reply"),
+    "fails inside": (crashed, "site-failed"),
+    "cannot write its ledger": (full_disk, "cannot-write"),
 }
 
 
@@ -180,23 +178,20 @@ def distance(fed):
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_distance_names_the_client_and_the_reason(name, caplog):
-    fault, reason = FAULTS[name]
-    with pytest.raises(FedwadError, match=f"Site 'rome': .*({reason})") as caught:
+    fault, code = FAULTS[name]
+    with fails(FedwadError, code, "rome"):
         distance(Wire(fault))
-    assert "\n" not in str(caught.value)
     assert len(caplog.records) == (name == "fails inside")  # reported in the client's own log only
 
 
 @pytest.mark.parametrize("method", ["summary", "hub", "pairs"])
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_matrix_goes_on_without_the_client_and_says_so(name, method):
-    fault, reason = FAULTS[name]
-    if name == "sends another dimension" and method == "summary":  # most sites decide
-        reason = "not the most frequent one"
+    fault, _ = FAULTS[name]
     result = fedwad.matrix(Wire(fault), **options_of(method, 4, rounds=2))
     assert result.sites == ("paris", "oslo")
     assert list(result.failed) == ["rome"]
-    assert re.search(reason, result.failed["rome"])
+    assert_one_sentence(result.failed["rome"])
     if method != "hub":  # the hub has moved with rome's first answers in it
         np.testing.assert_array_equal(result.value, without_rome(method).value)
 
@@ -213,10 +208,8 @@ def test_answering_twice_changes_nothing_but_the_ledger():
 
     fed = Wire(twice)
     assert fedwad.matrix(fed).value.tolist() == fedwad.matrix(Wire()).value.tolist()
-    assert [entry.outcome for entry in fed.clients["rome"].ledger.entries] == [
-        "answered",
-        "repeated",
-    ]
+    entries = fed.clients["rome"].ledger.entries
+    assert [e.outcome for e in entries if e.kind == "summary"] == ["answered", "repeated"]
 
 
 def test_a_client_that_restarts_between_rounds_changes_nothing():
@@ -253,7 +246,7 @@ def test_messages_and_the_process_give_the_same_bits():
 
 
 def test_an_oversized_message_is_not_read(monkeypatch):
-    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 2000)
+    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 20_000)
     huge = changed(
         lambda reply: (
             replace(reply, interpolant=Measure(np.ones((4000, 3))))
@@ -261,9 +254,7 @@ def test_an_oversized_message_is_not_read(monkeypatch):
             else reply
         )
     )
-    with pytest.raises(
-        FederationError, match=r"Site 'rome': A message of .* bytes arrived; up to 2000 are read"
-    ):
+    with fails(FederationError, "bad-reply", "rome"):
         distance(Wire(huge))
 
 
@@ -284,16 +275,14 @@ def test_other_names_of_features_are_noticed():
     clients = {
         name: Client(Dataset(DATA[name].measure, None, names[name]), Policy.open()) for name in DATA
     }
-    with pytest.raises(InputError, match="its features, or their schema, differ from those of"):
+    with fails(InputError, "different-columns", "oslo"):
         fedwad.matrix(Wire(clients=clients))
 
 
 def test_a_policy_that_refuses_is_named_and_recorded():
     clients = {name: Client(data, Policy.open()) for name, data in DATA.items()}
     clients["rome"] = Client(DATA["rome"], Policy(("summary",)))
-    with pytest.raises(
-        PolicyError, match="Site 'rome': Requests of kind 'moments' are not allowed"
-    ):
+    with fails(PolicyError, "kind-refused", "rome"):
         distance(Wire(clients=clients))
     assert [entry.outcome for entry in clients["rome"].ledger.entries] == ["refused"]
     result = fedwad.matrix(Wire(clients=clients), method="hub", support=4)
@@ -303,5 +292,5 @@ def test_a_policy_that_refuses_is_named_and_recorded():
 def test_too_few_left_is_an_error():
     deaf = Wire(lambda *_: None)
     deaf.exchange = lambda messages, timeout: {}  # noqa: ARG005
-    with pytest.raises(FederationError, match="Site 'paris': no reply came"):
+    with fails(FederationError, "no-reply", "paris"):
         fedwad.matrix(deaf)

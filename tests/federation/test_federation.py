@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fedwad
+from failing import fails
 from fedwad.errors import InputError
 from fedwad.federation import choose_sites
 from fedwad.learning import train
@@ -15,6 +16,13 @@ SITES = ("paris", "oslo", "rome")
 def federation():
     rng = np.random.default_rng(0)
     return fedwad.local({name: (rng.standard_normal((20, 2)), np.arange(20) % 2) for name in SITES})
+
+
+def test_a_federation_is_iterated_by_its_names(federation):
+    """`list(fed)` ended with an unknown site 0."""
+    assert tuple(federation) == SITES
+    assert "oslo" in federation
+    assert "lima" not in federation
 
 
 def test_all_some_and_one(federation):
@@ -43,24 +51,51 @@ def test_wrong_names(federation, clients, least, sentence):
     [
         (
             lambda federation, clients: fedwad.matrix(federation, sites=clients),
-            "a matrix needs at least two",
+            ("too-few-sites", "two"),
         ),
         (
             lambda federation, clients: fedwad.coreset(federation, 2, sites=clients),
-            "a coreset needs at least one",
+            ("too-few-sites", "one"),
         ),
         (
             lambda federation, clients: train(federation, clients=clients),
-            "training needs at least one",
+            ("too-few-sites", "one"),
         ),
     ],
     ids=["matrix", "coreset", "train"],
 )
-def test_the_doors_say_it_alike(federation, door, needs):
-    for clients, sentence in (
-        (["lima", "rome"], "no site 'lima'"),
-        (["rome"] * 2, "named twice"),
+def test_the_doors_say_it_alike(federation, door, needs, request):
+    if request.node.callspec.id == "train":
+        pytest.importorskip("torch", reason="the extra `learn` is not installed")
+    for clients, problem in (
+        (["lima", "rome"], ("unknown-site", "lima")),
+        (["rome"] * 2, ("repeated-site",)),
         ([], needs),
     ):
-        with pytest.raises(InputError, match=sentence):
+        with fails(InputError, *problem):
             door(federation, clients)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, start in (("paris", 30), ("oslo", 50)):
+        rows = "".join(f"{start + k % 9},{k % 3}\n" for k in range(30))
+        (tmp_path / f"{name}.csv").write_text(f"age,bmi\n{rows}")
+    return tmp_path
+
+
+def test_a_folder_and_a_list_of_files_have_a_site_for_each_file(folder):
+    assert fedwad.local(folder).names == fedwad.local(str(folder)).names == ("oslo", "paris")
+    files = [folder / "paris.csv", str(folder / "oslo.csv")]
+    assert fedwad.local(files).names == ("paris", "oslo")
+    with fails(InputError, "no-such-file"):
+        fedwad.local([folder / "lima.csv"])
+
+
+def test_a_missing_value_of_no_column_is_an_error(folder):
+    with fails(InputError, "unknown-column"):
+        fedwad.local(folder, missing="bmmi=0")
+    with fails(InputError, "unknown-column"):
+        fedwad.local(folder, missing={"bmmi": ["0"]})
+    for names in ({"missing": "bmi=0"}, {"missing": ["bmi=0", "none"], "drop": "bmi"}):
+        assert fedwad.local(folder, **names).names == ("oslo", "paris")

@@ -1,7 +1,5 @@
-"""The ledger in a file: nothing is lost, nothing is under-counted."""
+"""A client and its ledger in a file: what counts, what is refused, and what its operator decides."""
 
-import json
-import resource
 import signal
 import subprocess
 import sys
@@ -11,20 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from failing import fails
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
     Client,
+    ColumnsRequest,
     Dataset,
     FileLedger,
-    MomentsRequest,
     Policy,
     SummaryRequest,
     open_client,
+    open_view,
     pack,
-    read_ledger,
 )
-from fedwad.federation.codec import Envelope
-from fedwad.ot import Measure
+from fedwad.messages.codec import Envelope
+from fedwad.site import answers
+from fedwad.transport import Measure
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 3))))
 
@@ -35,17 +35,17 @@ def question(number):
 
 
 def test_entries_survive_a_restart_and_count(tmp_path):
-    path, policy = tmp_path / "paris.jsonl", Policy(("summary",), max_queries=3)
+    path, policy = tmp_path / "paris.sqlite", Policy(("summary",), max_queries=3)
     for number in range(3):
         client = Client(
             DATA, policy, FileLedger(path)
         )  # a new process each time, as Flower makes one
         assert client.ledger.queries == number
         client.answer(question(number))
-    with pytest.raises(PolicyError, match="all 3 queries"):
+    with fails(PolicyError, "too-many-queries"):
         Client(DATA, policy, FileLedger(path)).answer(question(3))
     Client(DATA, policy, FileLedger(path)).answer(question(1))
-    entries = read_ledger(path)
+    entries = open_view(path).entries
     assert [entry.outcome for entry in entries] == ["answered"] * 3 + ["refused", "repeated"]
     assert "all 3 queries" in entries[3].reason
     assert all(
@@ -55,19 +55,21 @@ def test_entries_survive_a_restart_and_count(tmp_path):
     assert len({entry.data for entry in entries}) == 1
 
 
-def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
-    """Its lines have no seals, so nobody can say whether one is missing."""
-    path = tmp_path / "ledger.jsonl"
-    old = {"when": "2026-01-01T00:00:00+00:00", "kind": "summary", "outcome": "answered"}
-    path.write_text(json.dumps(old) + "\n")
-    for opened in (FileLedger, read_ledger):
-        with pytest.raises(InputError, match="earlier version"):
-            opened(path)
-    assert json.loads(path.read_text()) == old
+def test_a_reply_is_sent_again_after_a_restart_without_work(tmp_path, monkeypatch):
+    client = Client(DATA, Policy(("columns",)), FileLedger(tmp_path / "paris.sqlite"))
+    first = client.answer(ColumnsRequest())
+    del client
+
+    def never(*_):
+        raise AssertionError("worked on again")
+
+    monkeypatch.setattr(answers, "execute", never)
+    again = Client(DATA, Policy(("columns",)), FileLedger(tmp_path / "paris.sqlite"))
+    assert pack(Envelope(again.answer(ColumnsRequest()))) == pack(Envelope(first))
 
 
 def test_two_clients_on_one_file_never_answer_more_than_the_cap(tmp_path):
-    path, policy = tmp_path / "ledger.jsonl", Policy(("summary",), max_queries=20)
+    path, policy = tmp_path / "ledger.sqlite", Policy(("summary",), max_queries=20)
     clients = [Client(DATA, policy, FileLedger(path)) for _ in range(4)]
 
     def ask(number):
@@ -79,60 +81,110 @@ def test_two_clients_on_one_file_never_answer_more_than_the_cap(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(ask, range(60))) == 20
-    assert len(read_ledger(path)) == 60
+    assert len(open_view(path).entries) == 60
 
 
 def test_a_ledger_that_cannot_be_written_means_no_answer(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    client = Client(DATA, Policy(("moments",)), FileLedger(path))
+    path = tmp_path / "ledger.sqlite"
+    client = Client(DATA, Policy(("columns",)), FileLedger(path))
     path.unlink()
     path.mkdir()
-    with pytest.raises(
-        FederationError, match=r"cannot be written .* nothing was answered"
-    ) as caught:
-        client.answer(MomentsRequest())
+    with fails(FederationError, "replaced-ledger") as caught:
+        client.answer(ColumnsRequest())
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_full_disk_means_no_answer(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    client = Client(DATA, Policy(("moments",)), FileLedger(path))
-    client.answer(MomentsRequest())
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:  # no file of this process may grow any more
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, before[1]))
-        with pytest.raises(FederationError, match="nothing was answered"):
-            client.answer(MomentsRequest())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert read_ledger(path)[0].outcome == "answered"
+@pytest.fixture
+def site(tmp_path):
+    """A folder with data and a policy."""
+    np.save(tmp_path / "data.npy", DATA.measure.points)
+    (tmp_path / "node.toml").write_text('name = "paris"\nallow = ["columns"]\n')
+    return tmp_path
 
 
-@pytest.mark.parametrize("name", ["missing/ledger.jsonl", "."])
-def test_a_wrong_place_is_stated_at_the_start(tmp_path, name):
-    with pytest.raises(InputError):
-        FileLedger(tmp_path / name)
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('name = "paris"\nallow = []\n', "kind-refused"),
+        ('name = "paris"\nallow = ["columns"]\nmax_queries = 0\n', "too-many-queries"),
+        ('name = "paris"\nallow = ["columns"]\nexpires = 2020-01-31\n', "expired"),
+        ('name = "paris"\nallow = ["private"]\nepsilon = 1.0\n', "changed-policy"),
+        ('name = "paris"\nallow = [', "changed-policy"),
+        (None, "changed-policy"),
+    ],
+)
+def test_a_changed_policy_file_holds_from_the_next_request_on(site, text, code):
+    """Also for a reply that was sent before and would be sent again."""
+    before = (site / "node.toml").read_text()
+    client = open_client(site / "data.npy", site / "node.toml")
+    client.answer(ColumnsRequest())
+    client.answer(ColumnsRequest())
+    if text is None:
+        (site / "node.toml").unlink()
+    else:
+        (site / "node.toml").write_text(text)
+    for _ in range(2):
+        with fails(PolicyError, code) as caught:
+            client.answer(ColumnsRequest())
+        assert str(site) not in str(caught.value)
+    (site / "node.toml").write_text(before)
+    client.answer(ColumnsRequest())
+    outcomes = [entry.outcome for entry in client.ledger.entries]
+    assert outcomes == ["answered", "repeated", "refused", "refused", "repeated"]
 
 
-def test_reading_something_else_is_stated(tmp_path):
-    (tmp_path / "other.txt").write_text("hello\nworld\n")
-    with pytest.raises(InputError, match="not a ledger"):
-        read_ledger(tmp_path / "other.txt")
-    with pytest.raises(InputError, match="no readable ledger"):
-        read_ledger(tmp_path / "none.jsonl")
+def test_a_revocation_stops_a_node_that_runs(site):
+    client = open_client(site / "data.npy", site / "node.toml")
+    client.answer(ColumnsRequest())
+    code = (
+        "import sys; from fedwad.federation import FileLedger\n"
+        "FileLedger(sys.argv[1]).revoke('the contract ended')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(site / "node.ledger.sqlite")], check=True, timeout=60
+    )
+    for _ in range(2):  # repeats are refused too
+        with fails(PolicyError, "revoked"):
+            client.answer(ColumnsRequest())
+    client.ledger.resume()
+    client.answer(ColumnsRequest())
+
+
+def test_a_policy_holds_through_its_last_day():
+    assert Policy(expires="2027-12-31").expires == "2027-12-31"
+    for wrong in ("tomorrow", 5, "2027-13-01", "2027-12-31T10:00"):
+        with pytest.raises(InputError):
+            Policy(expires=wrong)
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    Client(DATA, Policy(("columns",), expires=today)).answer(ColumnsRequest())
+    with fails(PolicyError, "expired"):
+        Client(DATA, Policy(("columns",), expires="2026-01-01")).answer(ColumnsRequest())
+    assert Policy(expires=today).digest() == Policy().digest()
+
+
+def test_a_policy_with_an_end_is_saved_and_read(tmp_path):
+    policy = Policy(("columns",), name="paris", expires="2027-12-31")
+    policy.save(tmp_path / "policy.toml")
+    assert Policy.load(tmp_path / "policy.toml") == policy
+    Policy(("columns",), name="paris").save(tmp_path / "policy.toml")
+    assert Policy.load(tmp_path / "policy.toml").expires is None
+
+
+def test_a_message_is_recorded_with_who_sent_it_and_what_for(site):
+    client = open_client(site / "data.npy", site / "node.toml")
+    for message in (pack(Envelope(ColumnsRequest())), b"garbage"):
+        client.respond(message, requester="run 7", purpose="heart study")
+    for entry in client.ledger.entries:
+        assert (entry.requester, entry.purpose) == ("run 7", "heart study")
 
 
 @pytest.mark.slow
-def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
+def test_a_node_killed_at_random_moments_never_answers_unrecorded(site):
     """Every reply that reached the outside is in the ledger, whenever the node was killed."""
-    np.save(tmp_path / "data.npy", DATA.measure.points)
-    (tmp_path / "node.toml").write_text('name = "paris"\nallow = ["moments"]\n')
-    message = pack(Envelope(MomentsRequest())).hex()
+    message = pack(Envelope(ColumnsRequest())).hex()
     code = (
         "import sys; from fedwad.federation import open_client\n"
-        f"client = open_client({str(tmp_path / 'data.npy')!r}, {str(tmp_path / 'node.toml')!r})\n"
+        f"client = open_client({str(site / 'data.npy')!r}, {str(site / 'node.toml')!r})\n"
         "print('ready', flush=True)\n"
         f"while True: client.respond(bytes.fromhex({message!r})); sys.stdout.write('x\\n'); sys.stdout.flush()\n"
     )
@@ -148,9 +200,8 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
             time.sleep(float(rng.uniform(0.0, 0.1)))
             process.send_signal(signal.SIGKILL)
             replies += process.stdout.read().count("x")
-    ledger = tmp_path / "node.ledger.jsonl"
-    client = open_client(tmp_path / "data.npy", tmp_path / "node.toml")
+    client = open_client(site / "data.npy", site / "node.toml")
     assert replies > 0
-    entries = read_ledger(ledger)
-    assert sum(entry.outcome in ("answered", "repeated", "torn") for entry in entries) >= replies
+    entries = open_view(site / "node.ledger.sqlite").entries
+    assert sum(entry.outcome in ("answered", "repeated") for entry in entries) >= replies
     assert sum(entry.is_query for entry in entries) == client.ledger.queries

@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedwad
+from failing import fails
 from fedwad.datasets import load, partition
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
@@ -24,8 +25,7 @@ from fedwad.federation import (
     Policy,
     RemoteFederation,
 )
-from fedwad.learning import classifier_accuracy
-from fedwad.ot import Measure
+from fedwad.transport import Measure
 
 X, Y = load("digits")
 SITES = partition.classes_per_client(
@@ -138,7 +138,7 @@ def test_a_dead_client_is_left_out_and_named():
     model = fedwad.CoresetClassifier(size=6).fit(Wire(clients(), dead=[name]))
     assert list(model.failed_) == [name]
     assert name not in model.sites_
-    with pytest.raises(FederationError, match="no reply"):
+    with fails(FederationError, "no-reply"):
         fedwad.CoresetClassifier().fit(Wire(clients(), dead=list(SITES)))
 
 
@@ -158,7 +158,7 @@ def test_policies_decide():
     assert 77 not in model.classes_
     assert list(model.notes_) == ["a"]
     assert "left out classes" in model.notes_["a"]
-    with pytest.raises(PolicyError, match="names of labels"):
+    with fails(PolicyError, "withheld"):
         fedwad.CoresetClassifier().fit(LocalFederation(clients(Policy(["prototypes"]))))
 
 
@@ -196,7 +196,7 @@ def test_among_asks_for_some_classes_only():
     found = model.predict(TEST[0][pair], classes=[3, 8])
     assert set(found.tolist()) == {3, 8}
     assert np.mean(found == TEST[1][pair]) >= model.score(TEST[0][pair], TEST[1][pair])
-    with pytest.raises(InputError, match="No site has the label 12"):
+    with fails(InputError, "unknown-label"):
         model.predict(TEST[0], classes=[3, 12])
 
 
@@ -227,25 +227,20 @@ def test_names_of_features_are_kept(tmp_path):
     model.save(tmp_path / "model.npz")
     loaded = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
-    with pytest.raises(
-        InputError, match=r"feature names should match .* in their order; give X\[list\(model"
-    ):
+    with fails(InputError, "different-columns"):
         loaded.predict(table[["c", "b", "a"]])
-    with pytest.raises(
-        InputError,
-        match=r"feature names should match .*: X lacks c and has the extra columns d, e\.",
-    ):
+    with fails(InputError, "different-columns"):
         loaded.predict(table.rename(columns={"c": "d"}).assign(e=1.0))
     assert not hasattr(model.fit(SITES), "feature_names_in_")
 
 
 def test_files_that_are_no_classifier(tmp_path):
-    with pytest.raises(InputError, match="no file"):
+    with fails(InputError, "no-such-file"):
         fedwad.CoresetClassifier.load(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("hello")
     np.savez(tmp_path / "other.npz", X=X)
     for name in ("text.npz", "other.npz"):
-        with pytest.raises(InputError, match="not a saved classifier"):
+        with fails(InputError, "wrong-format"):
             fedwad.CoresetClassifier.load(tmp_path / name)
     fedwad.CoresetClassifier(size=3).fit(SITES).save(tmp_path / "whole.npz")
     with np.load(tmp_path / "whole.npz") as archive:
@@ -255,7 +250,7 @@ def test_files_that_are_no_classifier(tmp_path):
         [cut, parts | {"labels_": parts["labels_"] + 50}, parts | {"points_": X[:3]}]
     ):
         np.savez(tmp_path / f"{k}.npz", **damaged)
-        with pytest.raises(InputError, match="damaged"):
+        with fails(InputError, "damaged-content"):
             fedwad.CoresetClassifier.load(tmp_path / f"{k}.npz")
 
 
@@ -283,85 +278,61 @@ def test_the_same_sample_under_two_labels():
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "problem"),
     [
-        ({"size": 0}, "size is 0"),
-        ({"size": 2.5}, "size is 2.5"),
-        ({"atoms_per": "client"}, "choose 'class' or 'site'"),
-        ({"n_neighbors": 0}, "neighbors is 0"),
-        ({"masses": "uniform"}, "choose 'equal' or 'free'"),
-        ({"seed": -1}, "seed is -1"),
+        ({"size": 0}, ("bad-option", "size")),
+        ({"size": 2.5}, ("bad-option", "size")),
+        ({"atoms_per": "client"}, ("bad-option",)),
+        ({"n_neighbors": 0}, ("bad-option", "neighbors")),
+        ({"masses": "uniform"}, ("bad-option",)),
+        ({"seed": -1}, ("bad-option", "seed")),
     ],
 )
-def test_wrong_options_are_refused_at_fit(options, sentence):
-    with pytest.raises(InputError, match=sentence):
+def test_wrong_options_are_refused_at_fit(options, problem):
+    with fails(InputError, *problem):
         fedwad.CoresetClassifier(**options).fit(SITES)
 
 
 @pytest.mark.parametrize(
-    ("data", "sentence"),
+    ("data", "problem"),
     [
         (
             {"paris": (X[:50], Y[:50]), "oslo": (X[:50], Y[:50].astype(str))},
-            "oslo are strings and those of paris are integers",
+            "bad-labels",
         ),
         (
             {"paris": (X[:50], Y[:50]), "oslo": (X[:50, :7], Y[:50])},
-            "oslo has 7 features and paris has 64",
+            "different-columns",
         ),
-        ({"paris": (X[:50], Y[:50]), "oslo": X[:50]}, "no labels"),
-        ({"paris": (X[:50], Y[:50] / 3)}, "not integers"),
-        ({"paris": (X[:50], Y[:49])}, "one label per sample"),
-        ({}, "at least one site"),
+        ({"paris": (X[:50], Y[:50]), "oslo": X[:50]}, "missing-labels"),
+        ({"paris": (X[:50], Y[:50] / 3)}, "bad-labels"),
+        ({"paris": (X[:50], Y[:49])}, "wrong-shape"),
+        ({}, "no-sites"),
     ],
 )
-def test_wrong_federations(data, sentence):
-    with pytest.raises(InputError, match=sentence) as caught:
+def test_wrong_federations(data, problem):
+    with fails(InputError, problem) as caught:
         fedwad.CoresetClassifier().fit(data)
     assert "\n" not in str(caught.value)
 
 
 def test_wrong_arrays():
     model = fedwad.CoresetClassifier(size=5)
-    with pytest.raises(InputError, match="y is given with a federation"):
+    with fails(InputError, "conflicting-options", "y"):
         model.fit(SITES, Y)
-    with pytest.raises(InputError, match="requires y"):
+    with fails(InputError, "bad-samples"):
         model.fit(X)
     model.fit(SITES)
     holed = X[:5].copy()
     holed[2, 3] = np.nan
-    for wrong, sentence in (
-        (holed, "contains NaN"),
-        (X[:5, :9], "9 features.*expecting 64"),
-        (X[0], "Reshape your data"),
+    for wrong, problem in (
+        (holed, "missing-values"),
+        (X[:5, :9], "bad-samples"),
+        (X[0], "wrong-shape"),
     ):
-        with pytest.raises(InputError, match=sentence) as caught:
+        with fails(InputError, problem) as caught:
             model.predict(wrong)
-        assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 150  # no samples in it
-
-
-def test_rows_for_a_table():
-    test = partition.classes_per_client(
-        *TEST, classes=2, clients=8, samples=None, seed=0, balanced=True
-    )
-    rows = list(
-        classifier_accuracy(
-            SITES, test, sizes=(4, 12), atoms_per=("class", "site"), n_neighbors=(1, 3), seed=0
-        )
-    )
-    assert len(rows) == 8
-    assert {(row.size, row.atoms_per, row.n_neighbors) for row in rows} == {
-        (size, per, k) for size in (4, 12) for per in ("class", "site") for k in (1, 3)
-    }
-    first = rows[0]
-    model = fedwad.CoresetClassifier(size=4).fit(SITES)
-    own = [np.mean(model.predict(x) == y) for x, y in test.values()]
-    np.testing.assert_allclose(first.accuracy, np.mean(own))
-    assert first.own_classes_accuracy >= first.accuracy
-    assert first.atoms == 32
-    with pytest.raises(InputError, match="no training or no test"):
-        next(classifier_accuracy(SITES, {"elsewhere": TEST}))
 
 
 def test_a_table_with_columns_in_another_order_is_noticed():
@@ -375,7 +346,7 @@ def test_a_table_with_columns_in_another_order_is_noticed():
         model = fedwad.CoresetClassifier(size=10).fit(fedwad.local(sites, schema=None))
         assert model.feature_names_in_.tolist() == ["age", "dose"]  # the order of all federations
         assert model.score(table, y) > 0.95
-        with pytest.raises(InputError, match="feature names"):
+        with fails(InputError, "different-columns"):
             model.predict(turned)
 
 
@@ -394,13 +365,7 @@ def test_a_classifier_of_raw_tables_encodes_what_it_predicts(tmp_path):
     np.testing.assert_array_equal(again.predict(table), found)
 
 
-@pytest.mark.parametrize("n_neighbors", [1, 5])
-def test_pytorch_finds_the_same_atoms(n_neighbors):
-    pytest.importorskip("torch")
-    from fedwad.learning import _nearest
-
-    rng = np.random.default_rng(0)
-    samples, atoms = rng.normal(size=(300, 6)) + 1e3, rng.normal(size=(40, 6)) + 1e3
-    by_numpy = _nearest.nearest_atoms(samples, atoms, n_neighbors)
-    by_torch = _nearest._nearest_by_torch("cpu", samples, atoms, n_neighbors)  # no GPU in tests
-    np.testing.assert_array_equal(np.sort(by_numpy, axis=1), np.sort(by_torch, axis=1))
+def test_neighbours_are_found_far_from_the_origin():
+    near = fedwad.CoresetClassifier(size=10).fit(X[:300], Y[:300])
+    far = fedwad.CoresetClassifier(size=10).fit(X[:300] + 2.0**30, Y[:300])
+    assert np.mean(far.predict(X + 2.0**30) == near.predict(X)) > 0.99

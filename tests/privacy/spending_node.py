@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwad.federation import Client, FileLedger, Policy, PrivateRequest, read, read_ledger
+from fedwad.federation import Client, FileLedger, Policy, PrivateRequest, open_view, read
 from fedwad.privacy import DP, compose
 
 
@@ -24,14 +24,13 @@ def serve(folder, number):
     client = Client(
         read(np.random.default_rng(0).standard_normal((30, 2))),
         policy,
-        FileLedger(folder / "node.jsonl"),
+        FileLedger(folder / "node.sqlite"),
     )
     answered = os.open(folder / "answered.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(answered, b"start\n")
     for turn in range(10_000):
-        guarantee = DP(
-            0.1, clip_norm=1.0 + number + turn / 10_000, cells=0
-        )  # never the same, so that each is paid for
+        # Never the same, so that each is paid for.
+        guarantee = DP(0.1, clip_norm=1.0 + number + turn / 10_000)
         client.answer(PrivateRequest.of(guarantee))
         os.write(answered, f"{guarantee.mu}\n".encode())
 
@@ -57,11 +56,11 @@ def main(folder, kills):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         answered = [float(line) for line in lines(folder) if line and line != "start"]
-        path = folder / "node.jsonl"
-        spent = [entry.mu for entry in read_ledger(path) if entry.outcome == "spent"]
+        path = folder / "node.sqlite"
+        spent = [entry.mu for entry in open_view(path).entries if entry.outcome == "spent"]
         under += compose(spent) < compose(answered) * (1 - 1e-12)
         between += len(spent) > len(answered) + between
-    ledger = FileLedger(folder / "node.jsonl")
+    ledger = FileLedger(folder / "node.sqlite")
     found = {
         "kills": kills,
         "under": under,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from failing import fails
 from fedwad.errors import InputError
 from fedwad.privacy import compose, delta_of, epsilon_of, mu_of
 
@@ -122,5 +123,5 @@ def test_the_largest_loss_keeps_the_smallest_guarantees(epsilon, delta):
 
 def test_an_epsilon_too_small_to_compute_with_is_refused():
     for epsilon in (1e-9, 1e-300):
-        with pytest.raises(InputError, match="from 1e-06 to 100"):
+        with fails(InputError, "bad-option"):
             mu_of(epsilon, 1e-15)

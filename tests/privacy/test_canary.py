@@ -26,7 +26,7 @@ def scores(mu, claimed, world, trials, seed):
     shares, claim = split(1, 2, mu, 2), split(1, 2, claimed, 2)
     random_bytes = np.random.default_rng(seed).bytes
     for _ in range(trials):
-        answered = release(WORLDS[world], RADIUS, np.zeros(2), None, shares, random_bytes)
+        answered = release(WORLDS[world], RADIUS, np.zeros(2), shares, random_bytes)
         found.append(ratio(answered, (claim.mu_first, claim.mu_second, claim.mu_cells)))
     return np.array(found)
 

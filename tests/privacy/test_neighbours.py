@@ -7,13 +7,14 @@ must stay within what was granted.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from failing import fails
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import (
     Client,
@@ -26,10 +27,9 @@ from fedwad.federation import (
     pack,
     unpack,
 )
-from fedwad.ot import Measure
 from fedwad.privacy import DP, mu_of, split
 from fedwad.privacy._mechanism import SUM_UNIT, add_noise
-from fedwad.privacy._statistics import (
+from fedwad.privacy._release import (
     CELL_SENSITIVITY,
     MOMENT_SENSITIVITY,
     class_sums,
@@ -37,7 +37,11 @@ from fedwad.privacy._statistics import (
     moment_sums,
     multiply_rows,
 )
+from fedwad.site.answers import _class_indices
+from fedwad.site.columns import Columns
+from fedwad.site.reading import read_raw
 from fedwad.tables import Schema, SchemaColumn
+from fedwad.transport import Measure
 
 COUNT, DRAWS, DELTA, EPSILON, RADIUS = 90, 20_000, 1e-5, 3.0, 4.0
 HEADER = "id,age,chol,sex,ward,smoker,seen,diagnosis"
@@ -114,7 +118,7 @@ class Sums:
         shares = split(n, d, mu_of(EPSILON, DELTA), 2)
         first = clip_to_unit_ball(points / RADIUS)
         whitened = clip_to_unit_ball(multiply_rows(RADIUS * first, whitening / shares.clip_norm))
-        classes = ASKED._class_indices(client._context)
+        classes = _class_indices(ASKED, client._context)
         sums = [moment_sums(first), moment_sums(whitened), class_sums(whitened, classes, 2).ravel()]
         return cls(sums), (shares.mu_first, shares.mu_second, shares.mu_cells)
 
@@ -224,7 +228,7 @@ def test_labels_beside_arrays_are_read_one_by_one(odd):
     plain = Client(Dataset(Measure(X), labels.copy()), rules)
     labels[17] = odd
     other = Client(Dataset(Measure(X), labels), rules)
-    codes = [ASKED._class_indices(client._context) for client in (plain, other)]
+    codes = [_class_indices(ASKED, client._context) for client in (plain, other)]
     assert sorted(codes[1].tolist()) == sorted(
         [-1, *sorted(codes[0].tolist())[: COUNT // 2], *[1] * (COUNT // 2 - 1)]
     )
@@ -237,7 +241,7 @@ def test_a_release_that_fails_says_one_constant_sentence(monkeypatch):
     def broken(*_, **__):
         raise InputError("row 7 holds 'Smith'.")
 
-    monkeypatch.setattr("fedwad.federation.requests.private.release", broken)
+    monkeypatch.setattr("fedwad.site.answers.release", broken)
     said = unpack(client.respond(pack(Envelope(PrivateRequest.of(DP(1.0, clip_norm=1.0)))))).content
     assert "Smith" not in said.sentence
     assert "log" in said.sentence
@@ -246,21 +250,38 @@ def test_a_release_that_fails_says_one_constant_sentence(monkeypatch):
 
 def test_what_cannot_be_released_is_found_out_when_the_client_opens():
     rules = Policy(("private",), epsilon=3.0)
-    with pytest.raises(InputError, match="equal weights"):
+    with fails(InputError, "bad-weights"):
         Client(Dataset(Measure(np.eye(3), np.array([0.5, 0.25, 0.25]))), rules)
-    with pytest.raises(InputError, match="300 features"):
+    with fails(InputError, "too-many-features"):
         Client(Dataset(Measure(np.zeros((10, 300)))), rules)
-    with pytest.raises(InputError, match="have no labels"):
+    with fails(InputError, "missing-labels"):
         Client(Dataset(Measure(np.eye(3))), Policy(("private",), epsilon=3.0, label_names=["a"]))
 
 
 def test_classes_are_those_of_the_policy():
     labels = np.array(["ill"] * 5 + ["well"] * 5)
     client = Client(Dataset(Measure(np.zeros((10, 2))), labels), Policy(("private",), epsilon=3.0))
-    with pytest.raises(PolicyError, match="label_names"):
+    with fails(PolicyError, "unknown-label"):
         client.answer(PrivateRequest.of(DP(1.0, clip_norm=1.0, labels=("ill",))))
     for names in ([1.5], ["a", 1], ["a", "a"], [1, 1], "ab", [10**20], ["1", "01"]):
-        with pytest.raises(InputError, match="label_names"):
+        with fails(InputError, "bad-policy"):
             Policy(("private",), epsilon=3.0, label_names=names)
-    with pytest.raises(InputError, match="epsilon"):
+    with fails(InputError, "bad-policy"):
         Policy(("summary",), label_names=["a"])
+
+
+@pytest.mark.parametrize("odd", ['"50', '5"0,"', '""50', '"a"b', '50,"'])
+def test_a_quote_that_stays_open_takes_no_other_record(tmp_path, odd):
+    """Under an epsilon a record ends where its line ends; one quote once swallowed nine others."""
+    rows = [
+        f'{age},"{word}"' for age, word in zip(range(30, 50), "abcdefghijklmnopqrst", strict=True)
+    ]
+    columns = replace(Columns.of(unit=None, header=True, encoding="utf-8"), elementwise=True)
+
+    def read_lines(lines):
+        (tmp_path / "a.csv").write_text("\n".join(["age,word", *lines]) + "\n", encoding="utf-8")
+        return read_raw(tmp_path / "a.csv", columns=columns).table
+
+    table = read_lines(rows)
+    changed = read_lines([*rows[:4], odd if "," in odd else f"{odd},e", *rows[5:]])
+    assert changed.rows == table.rows

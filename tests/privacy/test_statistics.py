@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.privacy._mechanism import SUM_UNIT
-from fedwad.privacy._statistics import (
+from fedwad.privacy._release import (
     CELL_SENSITIVITY,
     MOMENT_SENSITIVITY,
     cell_sums,

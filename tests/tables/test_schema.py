@@ -1,19 +1,21 @@
 """Schemas: what encoding does, the file that describes it, and slips in that file."""
 
+import tracemalloc
 from datetime import datetime
 
 import numpy as np
+import ot
 import pandas as pd
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import fedwad
-import ot
+from failing import assert_one_sentence, fails
 from fedwad.errors import DataWarning, InputError
-from fedwad.tables import Schema, SchemaColumn, agree, hide_rare, profile, read_table
-from fedwad.tables._elementwise import encode_elementwise
-from fedwad.tables._table import Column, Table
+from fedwad.tables import Schema, SchemaColumn, agree, profile, read_table
+from fedwad.tables.encode import encode_elementwise, hide_rare, label_values
+from fedwad.tables.table import Column, Table
 
 SCHEMA = Schema(
     (
@@ -51,7 +53,7 @@ def test_encoding_follows_the_formulas():
     np.testing.assert_allclose(SCHEMA.encode(TABLE), expected, atol=1e-15)
     assert SCHEMA.feature_names[2:7] == ("cp=1", "cp=2", "cp=x y", "cp=other", "cp=missing")
     assert SCHEMA.feature_columns == ("age", "age", *["cp"] * 5, "smokes", "seen")
-    assert SCHEMA.labels(TABLE).tolist() == [0, 1, 4, 0]
+    assert label_values(read_table(TABLE)["num"], "a").tolist() == [0, 1, 4, 0]
     assert (SCHEMA.width, SCHEMA.label) == (9, "num")
     assert SCHEMA.feature_slice("smokes") == slice(7, 8)
 
@@ -99,41 +101,69 @@ def test_the_file_is_readable_and_comes_back_the_same(tmp_path):
 
 
 SLIPS = [
-    ('kind = "number"', 'kind = "numbr"', "Column 'age'", "number"),
-    ("centre = 50.0", 'centre = "fifty"', "Column 'age'", "centre"),
-    ("scale = 10.0", "scale = 0.0", "'age'", "scale"),
-    ("scale = 10.0", "scale = nan", "'age'", "scale"),
-    ("scale = 10.0", "scael = 10.0", "Column 'age'", "'scael' (but 'scale')"),
-    ("scale = 10.0\n", "", "Column 'age'", "scale"),
-    ('missing = "indicator"', 'missing = "median"', "Column 'age'", "indicator"),
-    ('missing = "level"', 'missing = "indicator"', "Column 'cp'", "level"),
-    ("weight = 3.0", "weight = -1", "'cp'", "weight"),
-    ('["1", "2", "x y", "other"]', "[1, 2]", "Column 'cp'", "levels"),
-    ('["1", "2", "x y", "other"]', '["1", "1"]', "'cp'", "twice"),
-    ('["1", "2", "x y", "other"]', "[]", "'cp'", "levels"),
-    ("version = 1", "version = 2", "version", "2"),
-    ("version = 1\n", "", "version", "schema file"),
-    ("version = 1", "verison = 1", "'verison' (but 'version')", "key"),
-    ('[columns."age"]', '[columns."age"', "TOML", "line"),
-    ('[columns."smokes"]', '[columns."age"]', "TOML", "line"),
-    ('kind = "ignored"', 'kind = "label"', "'note'", "reason"),
-    ('kind = "label"', "", "Column 'num'", "kind"),
+    ('kind = "number"', 'kind = "numbr"', "bad-schema", ("'age'", "number")),
+    ("centre = 50.0", 'centre = "fifty"', "bad-schema", ("'age'", "centre")),
+    ("scale = 10.0", "scale = 0.0", "bad-schema", ("'age'", "scale")),
+    ("scale = 10.0", "scale = nan", "bad-schema", ("'age'", "scale")),
+    ("scale = 10.0", "scael = 10.0", "unknown-key", ("'age'", "'scael' (but 'scale')")),
+    ("scale = 10.0\n", "", "bad-schema", ("'age'", "scale")),
+    ('missing = "indicator"', 'missing = "median"', "bad-schema", ("'age'", "indicator")),
+    ('missing = "level"', 'missing = "indicator"', "bad-schema", ("'cp'", "level")),
+    ("weight = 3.0", "weight = -1", "bad-schema", ("'cp'", "weight")),
+    ('["1", "2", "x y", "other"]', "[1, 2]", "bad-schema", ("'cp'", "levels")),
+    ('["1", "2", "x y", "other"]', '["1", "1"]', "bad-schema", ("'cp'", "levels", "'1'")),
+    ('["1", "2", "x y", "other"]', "[]", "bad-schema", ("'cp'", "levels")),
+    ("version = 1", "version = 2", "wrong-version", ("2",)),
+    ("version = 1\n", "", "wrong-version", ()),
+    ("version = 1", "verison = 1", "unknown-key", ("'verison' (but 'version')",)),
+    ('[columns."age"]', '[columns."age"', "bad-toml", ("line",)),
+    ('[columns."smokes"]', '[columns."age"]', "bad-toml", ("line",)),
+    ('kind = "ignored"', 'kind = "label"', "unknown-key", ("'note'", "reason")),
+    ('kind = "label"', "", "bad-schema", ("'num'", "kind")),
 ]
 
 
-@pytest.mark.parametrize(("right", "wrong", "where", "what"), SLIPS)
-def test_slips_in_a_file_are_named_in_one_sentence(tmp_path, right, wrong, where, what):
+@pytest.mark.parametrize(("right", "wrong", "code", "named"), SLIPS)
+def test_slips_in_a_file_are_named_in_one_sentence(tmp_path, right, wrong, code, named):
     path = tmp_path / "schema.toml"
     SCHEMA.save(path)
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong, 1))
-    with pytest.raises(InputError) as caught:
+    with fails(InputError, code) as caught:
         Schema.load(path)
-    sentence = str(caught.value)
-    assert where in sentence
-    assert what in sentence
-    assert "\n" not in sentence
+    assert all(word in str(caught.value) for word in named)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("version = 1\ncolumns" + ".a" * 20_000 + " = 1", "bad-schema"),  # took 8 s and 1.6 GB
+        ("version = 1\n[columns" + " . 'a'" * 20_000 + "]", "bad-schema"),
+        ("version = 1\nx = {a = '''\n\" '''', columns" + '."a"' * 20_000 + " = 1}", "bad-schema"),
+        ("version = 1\nx = " + "[" * 20_000, "bad-toml"),
+        ("version = 1\nx = " + "{a = " * 20_000, "bad-toml"),
+        ("version = " + "1" * 5000, "bad-toml"),
+        ("version = 0x" + "f" * 5000, "bad-toml"),
+        (
+            "version = 1\n[columns.a]\nkind = 'number'\nscale = 1.0\ncentre = 0x" + "f" * 5000,
+            "bad-toml",
+        ),
+    ],
+)
+def test_a_text_that_is_deep_takes_neither_time_nor_memory(text, code):
+    tracemalloc.start()
+    with fails(InputError, code):
+        Schema.from_toml(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e7
+
+
+@pytest.mark.parametrize("name", ["a.b.c.d.e", "a 'b'.c.d.e.f # g", '"""a.b.c.d.e', '\\"a.b.c.d.e'])
+def test_names_may_have_any_number_of_dots(name):
+    schema = Schema((SchemaColumn(name, "category", levels=("1.2.3.4.5", "other")),))
+    assert Schema.from_toml(schema.to_toml()) == schema
 
 
 def test_what_does_not_fit_a_given_schema_is_named():
@@ -156,8 +186,9 @@ def test_what_does_not_fit_a_given_schema_is_named():
         ("units", "weight", "c"),
     }
     sentences = [str(one.message) for one in caught]
-    assert any("40 of 60" in s and "'man' and 'woman'" in s for s in sentences)
-    assert all("\n" not in s for s in sentences)
+    assert any(all(word in s for word in ("40", "60", "'man'", "'woman'")) for s in sentences)
+    for sentence in sentences:
+        assert_one_sentence(sentence)
     fedwad.local({"a": fits, "b": fits[:30]}, schema=schema)  # warnings are errors
 
 
@@ -165,43 +196,44 @@ def test_files_that_are_not_schemas(tmp_path):
     (tmp_path / "a.toml").write_bytes(b"\xff\xfe")
     (tmp_path / "b.toml").write_text("version = 1\ncolumns = 3\n")
     (tmp_path / "c.toml").write_text("version = 1\n[columns]\nage = 3\n")
-    for name in ("a.toml", "b.toml", "c.toml", "none.toml"):
-        with pytest.raises(InputError, match=name):
-            Schema.load(tmp_path / name)
-    with pytest.raises(InputError, match="two columns 'age'"):
+    codes = {"a": "no-such-file", "b": "bad-schema", "c": "bad-schema", "none": "no-such-file"}
+    for name, code in codes.items():
+        with fails(InputError, code) as caught:
+            Schema.load(tmp_path / f"{name}.toml")
+        assert f"{name}.toml" in str(caught.value)
+    with fails(InputError, "repeated-column"):
         Schema((SchemaColumn("age", "number"), SchemaColumn("age", "number")))
-    with pytest.raises(InputError, match="labels 'a' and 'b'"):
+    with fails(InputError, "bad-labels"):
         Schema((SchemaColumn("a", "label"), SchemaColumn("b", "label")))
 
 
 BAD = [
-    (TABLE.drop(columns="age"), "has no column 'age'"),
-    (TABLE.rename(columns={"age": "Age"}), r"no column 'age' \(but 'Age'\)"),
-    (TABLE.assign(age=["60", "50", "old", "40"]), r"'age' .* text in row 3, counting from 1"),
-    (TABLE.assign(age=[1.0, np.inf, 2.0, -np.inf]), r"2 infinite values \(rows 2, 4"),
-    (TABLE.assign(age=TABLE.seen), "'age' .* holds dates"),
-    (TABLE.assign(seen=[1, 2, 3, 4]), "'seen' .* holds numbers"),
-    (TABLE.assign(smokes=[1, 0, None, 1]), r"'smokes' .* 1 missing value \(row 3"),
-    (TABLE.assign(smokes=[1, 0, 2, 1]), r"'smokes' .* neither true nor false \(row 3"),
-    (TABLE.assign(cp=[[1], [2], [3], [4]]), "'cp' .* holds list"),
+    (TABLE.drop(columns="age"), "unknown-column", ("'age'",)),
+    (TABLE.rename(columns={"age": "Age"}), "unknown-column", ("'age'", "(but 'Age')")),
+    (TABLE.assign(age=["60", "50", "old", "40"]), "wrong-kind", ("'age'", "text", "row 3")),
+    (TABLE.assign(age=[1.0, np.inf, 2.0, -np.inf]), "infinite-values", ("'age'", "rows 2, 4")),
+    (TABLE.assign(age=TABLE.seen), "wrong-kind", ("'age'", "dates")),
+    (TABLE.assign(seen=[1, 2, 3, 4]), "wrong-kind", ("'seen'", "numbers")),
+    (TABLE.assign(smokes=[1, 0, None, 1]), "missing-values", ("'smokes'", "row 3")),
+    (TABLE.assign(smokes=[1, 0, 2, 1]), "wrong-kind", ("'smokes'", "row 3")),
+    (TABLE.assign(cp=[[1], [2], [3], [4]]), "wrong-kind", ("'cp'", "list")),
 ]
 
 
-@pytest.mark.parametrize(("table", "sentence"), BAD)
-def test_tables_that_do_not_fit(table, sentence):
-    with pytest.raises(InputError, match=sentence) as caught:
+@pytest.mark.parametrize(("table", "code", "named"), BAD)
+def test_tables_that_do_not_fit(table, code, named):
+    with fails(InputError, code) as caught:
         SCHEMA.encode(table)
-    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in named)
 
 
 def test_unknown_levels_without_other():
     schema = Schema((SchemaColumn("v", "category", levels=("a", "b")),))
-    with pytest.raises(InputError, match=r"does not list \(row 2"):
+    with fails(InputError, "unknown-level") as caught:
         schema.encode(pd.DataFrame({"v": ["a", "c"]}))
-    with pytest.raises(InputError, match="no label column"):
-        schema.labels(pd.DataFrame({"v": ["a"]}))
-    with pytest.raises(InputError, match="1 missing value"):
-        SCHEMA.labels(TABLE.assign(num=[0, None, 1, 2]))
+    assert "row 2" in str(caught.value)
+    with fails(InputError, "missing-values"):
+        label_values(read_table(TABLE.assign(num=[0, None, 1, 2]))["num"], "a")
 
 
 def test_one_row_and_none():
@@ -212,10 +244,13 @@ def test_one_row_and_none():
 def test_edits():
     changed = SCHEMA.edited({"cp": {"kind": "ignored", "reason": "no"}})
     assert changed.ignored["cp"] == "no"
-    with pytest.raises(InputError, match="no column 'c'"):
+    numbers = {"centre": np.float64(4.5), "scale": np.int64(3), "range": np.array([0, 9.0])}
+    assert SCHEMA.edited({"age": numbers})["age"].becomes == "(x - 4.5) / 3"
+    with fails(InputError, "unknown-column"):
         SCHEMA.edited({"c": {}})
-    with pytest.raises(InputError, match="unknown key 'sclae'"):
+    with fails(InputError, "unknown-key") as caught:
         SCHEMA.edited({"age": {"sclae": 1.0}})
+    assert "'sclae' (but 'scale')" in str(caught.value)
 
 
 # Known answers and properties ------------------------------------------------------------------
@@ -387,15 +422,16 @@ def test_hiding_rare_levels_leaves_codes_of_booleans_and_missing_values():
 def test_a_rare_level_without_other_is_refused_as_rare():
     schema = Schema((SchemaColumn("sex", "category", levels=("f", "m")),))
     table = read_table(pd.DataFrame({"sex": ["f"] * 9 + ["m"]}))
-    with pytest.raises(InputError, match=r"fewer than 2 rows have \(row 10, counting"):
+    with fails(InputError, "rare-levels") as caught:
         hide_rare(table, schema, 2)
+    assert "row 10" in str(caught.value)
 
 
 def test_numbers_of_the_wrong_type_or_size_are_refused_in_a_sentence():
-    with pytest.raises(InputError, match="wrong type"):
+    with fails(InputError, "bad-schema"):
         SCHEMA.edited({"age": {"scale": "x"}})
     large = f'version = 1\n[columns.a]\nkind = "number"\nscale = 1\ncentre = {"1" * 400}\n'
-    with pytest.raises(InputError, match="finite number"):
+    with fails(InputError, "bad-schema"):
         Schema.from_toml(large)
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from failing import fails
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import (
     Client,
@@ -17,8 +18,9 @@ from fedwad.federation import (
     pack,
     unpack,
 )
-from fedwad.federation.requests.labels import check_names
-from fedwad.ot import Measure, as_labels
+from fedwad.messages.codec import check_reply
+from fedwad.messages.learning import check_names
+from fedwad.transport import Measure, as_labels
 
 POINTS = np.random.default_rng(0).standard_normal((60, 2))
 
@@ -58,31 +60,31 @@ def test_each_type_of_label(labels, expected):
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "problem"),
     [
-        ([1, "a"], "integers and strings"),
-        ([True, 2], "booleans and integers"),
-        ([0.5, 1.0], "not integers"),
-        ([np.inf, 1.0], "not integers"),
-        (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), "of type date"),
-        (np.array([b"a", b"b"]), "of type bytes"),
-        (["a", None], "missing"),
-        (["a", "x" * 201], "up to 200 characters"),
-        (["a", "b\n"], "printable"),
-        (["a", "\x1b[31m"], "printable"),
-        ([2**70, 1], "64 bits"),
-        (None, "no labels"),
+        ([1, "a"], "bad-labels"),
+        ([True, 2], "bad-labels"),
+        ([0.5, 1.0], "bad-labels"),
+        ([np.inf, 1.0], "bad-labels"),
+        (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), "bad-labels"),
+        (np.array([b"a", b"b"]), "bad-labels"),
+        (["a", None], "missing-labels"),
+        (["a", "x" * 201], "bad-labels"),
+        (["a", "b\n"], "bad-labels"),
+        (["a", "\x1b[31m"], "bad-labels"),
+        ([2**70, 1], "bad-labels"),
+        (None, "missing-labels"),
     ],
 )
-def test_labels_that_have_no_plain_name(labels, sentence):
+def test_labels_that_have_no_plain_name(labels, problem):
     data = Dataset(Measure(POINTS[:2]), None if labels is None else as_labels(labels))
-    with pytest.raises(InputError, match=sentence) as caught:
+    with fails(InputError, problem) as caught:
         Client(data, Policy.open()).answer(LabelsRequest())
     assert "\n" not in str(caught.value)
 
 
 def test_too_many_names_look_like_identifiers():
-    with pytest.raises(InputError, match="up to 10000"):
+    with fails(InputError, "bad-labels"):
         check_names(tuple(range(10_001)))
 
 
@@ -106,10 +108,10 @@ def test_names_stand_beside_the_right_samples():
 
 
 def test_by_default_and_without_classes_names_stay_inside():
-    with pytest.raises(PolicyError, match="kind 'labels'"):
+    with fails(PolicyError, "kind-refused", "labels"):
         client(["a", "b"], Policy()).answer(LabelsRequest())
     strict = client(["a", "b"] * 20, Policy(["labels"]))
-    with pytest.raises(PolicyError, match="does not share the names of labels"):
+    with fails(PolicyError, "withheld"):
         strict.answer(LabelsRequest())
     assert strict.ledger.queries == 0
 
@@ -119,24 +121,21 @@ def test_a_rare_label_is_not_stated():
     asked = client(["common"] * 30 + ["rare"] * 9 + ["other"] * 10, policy)
     assert asked.answer(LabelsRequest()).names == ("common", "other")
     assert asked.ledger.entries[-1].min_cell_size == 10
-    with pytest.raises(PolicyError, match="No class has the 10 samples"):
+    with fails(PolicyError, "small-cells"):
         client(["a", "b"], policy).answer(LabelsRequest())
 
 
 def test_clients_must_name_their_labels_by_one_type():
     assert all_label_names({"a": ("x", "y"), "b": ("y", "z")}) == ("x", "y", "z")
     assert all_label_names({"a": (False,), "b": (True,)}) == (False, True)
-    with pytest.raises(
-        InputError, match="labels of paris are strings and those of oslo are integers"
-    ):
+    with fails(InputError, "bad-labels"):
         all_label_names({"paris": ("0", "1"), "oslo": (0, 1)})
-    with pytest.raises(InputError, match="booleans"):
+    with fails(InputError, "bad-labels"):
         all_label_names({"paris": (0, 1), "oslo": (False, True)})
 
 
 @pytest.mark.parametrize(
-    "names", [(), ("a", "a"), ("a", 1), (1.5,), ("a\0",), ("x" * 201,), (None,), ["a"], ("a", True)]
+    "names", [(), ("a", "a"), ("a", 1), (1.5,), ("a\0",), ("x" * 201,), (None,), ("a", True)]
 )
 def test_the_server_takes_no_other_names(names):
-    with pytest.raises(InputError):
-        Labels(names).check_values()
+    assert check_reply(LabelsRequest(), Labels(names)) is not None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedwad import MatrixResult
-from fedwad._matrix.result import MatrixRound
+from fedwad.compare.results import MatrixRound
 from fedwad.federation import Traffic
 
 

@@ -9,13 +9,15 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hostile import NASTY
 
 import fedwad
-from fedwad.report.page import write_report
+from fedwad.report import write_report
 
 PHONE, DESKTOP = 320, 1280
+SHIFTS = {"age": 2.0, "bmi": 0.5, "sugar": 4.0}  # of columns at the second of two sites
 
 
 @pytest.fixture
@@ -247,8 +249,8 @@ def test_the_map_says_the_nearest(show, make_matrix):
     near = np.argsort(matrix.value[4])[1:4]
     first, *rest = [f"{matrix.sites[k]} ({matrix.value[4, k]:.2f})" for k in near]
     said = page.execute_script("return document.getElementById('site-readout').textContent")
-    assert said == f"{matrix.sites[4]}: nearest is {first}" + "".join(
-        f", then {other}" for other in rest
+    assert said == f"{matrix.sites[4]}: smallest estimates {first}" + "".join(
+        f", {other}" for other in rest
     )
 
 
@@ -313,7 +315,7 @@ def test_the_reasons_follow_the_chosen_pair(show):
     names = order_of(page)
     cells = page.find_element("id", "cells")
     reasons = """return [document.getElementById('why-pair').textContent,
-        document.querySelector('#causes .column').textContent]"""
+        document.querySelector('#causes th').textContent]"""
     for other in "bcd":
         row, column = names.index("a"), names.index(other)
         hover(page, *place_of(page, row, column, 4))
@@ -348,3 +350,23 @@ def test_unknown_cells_look_the_same_in_both_halves(show, make_matrix):
             seen.append(pixels[int(y), int(x)])
     assert len(seen) == 2
     np.testing.assert_array_equal(*seen)
+
+
+def test_columns_are_sorted_by_their_titles(show):
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame(
+            {column: rng.normal(k * shift, 1, 80) for column, shift in SHIFTS.items()}
+        )
+        for k, name in enumerate(("oslo", "paris"))
+    }
+    fed = fedwad.local(tables)
+    page = show(fedwad.matrix(fed), columns=fedwad.columns(fed))
+    names = "return [...document.querySelectorAll('#table-one tbody bdi')].map((one) => one.textContent)"
+    press = "document.querySelectorAll('#table-one thead button')[arguments[0]].click()"
+    found = []
+    for title in (0, 0, 2, 2):
+        page.execute_script(press, title)
+        found.append([name for name in page.execute_script(names) if name in SHIFTS])
+    assert found[0] == sorted(SHIFTS) == found[1][::-1]
+    assert found[2] == sorted(SHIFTS, key=SHIFTS.get, reverse=True) == found[3][::-1]

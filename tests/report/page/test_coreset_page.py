@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import fedwad
-from fedwad.report import coreset_curves, coreset_picture, write_report
-from fedwad.report.coresets import image_shape, project_to_plane, sheet
-from fedwad.report.page._scatter import scatter
+from failing import fails
+from fedwad.report import write_report
+from fedwad.report.page._coreset import scatter
+from fedwad.report.pictures import image_shape, project_to_plane, sheet
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +27,7 @@ def result(images):
 
 
 def test_images_are_the_points(result, tmp_path):
-    from PIL import Image
-
+    Image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
     write_report(result, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
@@ -49,17 +49,16 @@ def test_colours_and_rows_of_a_sheet():
 
 def test_points_of_few_features_are_a_scatter(tmp_path):
     found = fedwad.coreset(np.random.default_rng(0).normal(size=(50, 3)), 4)
-    write_report(found, tmp_path / "page.html", others={"<b>": fedwad.coreset(np.ones((5, 3)), 2)})
+    write_report(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<circle") == 2 * 6  # for a screen and for a telephone
-    assert "<b>:" not in page
-    assert "&lt;b&gt;" in page
+    assert page.count("<circle") == 2 * 4  # for a screen and for a telephone
     on_line = fedwad.coreset(np.arange(20.0), 2)
     write_report(on_line, tmp_path / "line.html")
     assert (tmp_path / "line.html").read_text().count("<circle") == 2 * 2
 
 
 def test_axes_and_numbers_bear_the_names_of_columns(tmp_path):
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
@@ -71,24 +70,24 @@ def test_axes_and_numbers_bear_the_names_of_columns(tmp_path):
     found = fedwad.coreset({"a": table}, 3)
     write_report(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "first principal direction, mostly age" in page
-    assert "second principal direction, mostly bmi" in page
-    row = "".join(
-        f'<td class="n">{number:.4g}</td>' for number in found.points[np.argmax(found.weights)]
-    )
-    assert row in page
-    assert '<th scope="col">&lt;dose&gt;</th>' in page
+    named = r"principal direction, mostly (age|bmi|&lt;dose&gt;)"
+    assert re.search(f"first {named}", page)
+    assert re.search(f"second {named}", page)
+    heaviest = found.rows[int(np.argmax(found.weights))]
+    for name, value in heaviest.items():
+        shown = name.replace("<", "&lt;").replace(">", "&gt;")
+        assert f'<bdi>{shown}</bdi></th><td class="n">{value}</td>' in page
     found.plot(tmp_path / "points.svg")
-    assert "mostly age" in (tmp_path / "points.svg").read_text()
+    assert re.search(named, (tmp_path / "points.svg").read_text())
 
 
 def test_two_features_are_the_axes_and_both_have_the_same_scale():
     table = pd.DataFrame({"age": [40.0, 60.0, 41.0, 61.0], "dose": [1.0, 2.0, 3.0, 4.0]})
     found = fedwad.coreset({"a": table}, 4)
-    flat, axes = project_to_plane({"": found})
+    flat, axes = project_to_plane(found)
     assert axes == ("age", "dose")
-    assert flat[""].tolist() == found.points.tolist()
-    drawn = scatter({"": found}).split("</svg>")[0]
+    assert flat.tolist() == found.points.tolist()
+    drawn = scatter(found).split("</svg>")[0]
     dots = np.array(
         [[float(n) for n in dot] for dot in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', drawn)]
     )
@@ -108,18 +107,8 @@ def test_lost_clients_and_title(result, tmp_path):
 
 
 def test_what_does_not_belong_is_refused(result, tmp_path):
-    with pytest.raises(fedwad.InputError, match="belong to a matrix"):
+    with fails(fedwad.InputError, "conflicting-options"):
         write_report(result, tmp_path / "page.html", clusters=[0, 1])
-    with pytest.raises(fedwad.InputError, match="different numbers"):
-        write_report(
-            result, tmp_path / "page.html", others={"x": fedwad.coreset(np.ones((5, 3)), 2)}
-        )
-    with pytest.raises(fedwad.InputError, match="choose another name"):
-        write_report(result, tmp_path / "page.html", others={result.method: result})
-    with pytest.raises(fedwad.InputError, match="No coreset"):
-        coreset_picture({}, tmp_path / "x.png")
-    with pytest.raises(fedwad.InputError, match="different numbers"):
-        coreset_picture({"a": result, "b": fedwad.coreset(np.ones((5, 3)), 2)}, tmp_path / "x.png")
 
 
 def test_shapes():
@@ -127,13 +116,8 @@ def test_shapes():
     assert image_shape(9) is None
     assert image_shape(20) is None
     assert image_shape(20, (4, 5)) == (4, 5)
-    with pytest.raises(fedwad.InputError, match="20 numbers"):
+    with fails(fedwad.InputError, "wrong-shape"):
         image_shape(20, (5, 5))
-
-
-def test_curves_are_drawn(result, tmp_path):
-    coreset_curves({"union": result}, tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").stat().st_size > 5000
 
 
 def test_certified_bounds_in_the_table_are_rounded_outwards(result, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwad.report.page._digits import Digits
+from fedwad.compare.digits import Digits
 from fedwad.report.page._figures import tick_texts
 
 
