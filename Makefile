@@ -6,10 +6,11 @@ USED := $(VENV)/.used
 INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 DOCS := $(VENV)/.docs
+PAPER := $(VENV)/.paper
 # Workers share the cores, so that each takes one thread and what another worker has left to do.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
 
-.PHONY: demo drill test test-all test-lowest lint format bench bench-json docs docs-serve clean
+.PHONY: demo drill paper test test-all test-lowest lint format bench bench-json docs docs-serve clean
 
 demo: $(USED)  ## four hospitals, one question; the first time it installs what the package needs
 	$(BIN)/fedwad demo
@@ -17,13 +18,16 @@ demo: $(USED)  ## four hospitals, one question; the first time it installs what 
 drill: $(INSTALLED)  ## nodes as processes: killed, stopped, flooded, a full disk, a rotated ledger; at most two minutes
 	$(BIN)/python scripts/drill.py
 
+paper: $(PAPER)  ## trials of all experiments of the paper, which judge nothing; in earnest: python -m paper NAME
+	$(BIN)/python -m paper all --quick
+
 test: $(INSTALLED)  ## everything but the slow tests
 	$(PYTEST) --dist worksteal -m "not slow"
 
 test-lowest: ## the tests with the lowest versions that pyproject.toml allows, in an environment of their own
 	test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest
-	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e . \
-		hypothesis pandas polars pytest pytest-xdist
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e ".[plot]" \
+		pillow pooch hypothesis pandas polars pytest pytest-xdist
 	build/lowest/bin/python -m pytest -n auto --dist loadfile -q -m "not slow"
 
 # Slow tests of one file share engines, so that a file stays with one worker.
@@ -63,6 +67,11 @@ $(ENGINES): $(INSTALLED)
 $(DOCS): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+$(PAPER): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[paper]"
 	touch $@
 
 docs: $(DOCS)  ## the documentation as a site in build/site (search: make docs-serve); a broken link is an error

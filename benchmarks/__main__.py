@@ -12,14 +12,16 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import messages
 from benchmarks.catalogue import TABLES
+
+KEPT = Path(__file__).with_name("kept")
 
 
 def machine() -> dict[str, str]:
@@ -51,6 +53,13 @@ def _cell(name: str, value: Any) -> str:
         return ""
     relative = name.startswith(("paper", "lower", "upper", "value", "one message"))
     return f"{100 * value:+.2f}%" if relative else f"{value:.3g}"
+
+
+def keep(name: str, rows: list[dict[str, Any]]) -> None:
+    """Write the rows of a table to where the pages take them from."""
+    KEPT.mkdir(exist_ok=True)
+    text = json.dumps({"machine": machine(), "rows": rows}, indent=1)
+    (KEPT / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def plot_growth(rows: list[dict[str, Any]], path: str) -> None:
@@ -121,9 +130,14 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--jobs", type=int, default=1, metavar="K", help="K tables at a time")
     found.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     found.add_argument(
+        "--keep",
+        action="store_true",
+        help="also into benchmarks/kept, from which scripts/refresh_docs.py writes the pages",
+    )
+    found.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw the table messages or growth into this .svg or .png file",
+        help="draw the table growth into this .svg or .png file",
     )
     return found
 
@@ -136,9 +150,11 @@ def main() -> None:
         return
     options = parser().parse_args()
     results = every(options.tables or [*TABLES], options.full, options.jobs)
-    for name, plot in (("messages", messages.plot), ("growth", plot_growth)):
-        if options.plot and name in options.tables:
-            plot(results[name], options.plot)
+    if options.keep:
+        for name, rows in results.items():
+            keep(name, rows)
+    if options.plot and "growth" in results:
+        plot_growth(results["growth"], options.plot)
     if options.json:
         print(json.dumps({"machine": machine(), **results}, indent=1))
         return

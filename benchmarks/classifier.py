@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fedwad.datasets import load, partition
-from fedwad.learning import ClassifierAccuracy, classifier_accuracy
-from fedwad.learning.local import autoencoder
+from fedwad.datasets import partition
+from paper import autoencoder
+from paper.classifier import ClassifierAccuracy, classifier_accuracy
+from paper.data import load
 
 CLIENTS, SIZES, SEEDS = (10, 20, 50, 100), (10, 20, 50, 100), (0, 1, 2)
 FEW = 12_000  # samples of the short tables

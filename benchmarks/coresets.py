@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwad.experiments.coresets import METHODS, measure_method
+from paper.coresets import METHODS, measure_method
 
 
 def measure(epochs: int = 3) -> list[dict[str, Any]]:
-    """A few epochs of the paper's method show its price; `fedwad reproduce coresets` makes as many
+    """A few epochs of the paper's method show its price; `python -m paper coresets` makes as many
     as it needs."""
     rows: list[dict[str, Any]] = []
     for method in METHODS:

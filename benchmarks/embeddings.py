@@ -12,9 +12,9 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 import fedwad
-from fedwad.ot import Measure
-from fedwad.ot._many import pair_distances
-from fedwad.ot._nearly import near_squares
+from fedwad.transport import Measure
+from fedwad.transport.many import pair_distances
+from fedwad.transport.nearly import near_squares
 
 SITES, ROWS, FEATURES, GROUPS = 1000, 60, 8, 5
 NEAREST, CANDIDATES = 10, (10, 20, 50, 100)  # `nearest` takes 100 candidates for 10 sites
@@ -74,7 +74,7 @@ def _row(shift: float, count: int) -> dict[str, Any]:
     row["Rand index to groups"] = float(adjusted_rand_score(groups, labels))
     if shift:  # minutes for all pairs
         start = time.process_time()
-        known = fedwad.clusters.cluster(_all_pairs(data), GROUPS)
+        known = fedwad.compare.clusters.cluster(_all_pairs(data), GROUPS)
         row["all pairs, processor s"] = time.process_time() - start
         row["Rand index to all pairs"] = float(adjusted_rand_score(known, labels))
         row["of all pairs to groups"] = float(adjusted_rand_score(groups, known))

@@ -28,7 +28,7 @@ CASES = ((10, 2), (1000, 784))  # points of the support, features
 _NAMES = ("oslo", "paris")
 _POLICY = """\
 name = "{}"
-allow = ["describe", "moments", "transport", "cells"]
+allow = ["describe", "columns", "transport", "cells"]
 min_cell_size = 1
 """
 

@@ -16,13 +16,13 @@ CALLS = {
     "labelled matrix": (
         "fedwad.matrix({f's{k}': (X[60 * k : 60 * k + 60], y) for k in range(35)}, labels=True)"
     ),
-    "warm-up": "fedwad.ot.warm_up()",
+    "warm-up": "fedwad.transport.warm_up()",
 }
 
 _PROGRAM = """
 import json, time
 from numba.core import event
-import numpy as np, fedwad, fedwad.ot
+import numpy as np, fedwad, fedwad.transport
 class Clock(event.Listener):
     depth, seconds, functions = 0, 0.0, 0
     def on_start(self, event):

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import fedwad
-from fedwad.ot import Measure
-from fedwad.ot._many import pair_distances
-from fedwad.ot._nearly import near_squares
+from fedwad.transport import Measure
+from fedwad.transport.many import pair_distances
+from fedwad.transport.nearly import near_squares
 
 SITES = 150  # 11,175 pairs
 SHAPES = ((30, 8), (400, 20))
@@ -113,7 +113,7 @@ def ways(n_jobs: int) -> dict[str, Callable[..., Any]]:
         return [value for _, value in near_squares(measures(data), every, jobs)]
 
     return {
-        "compiled, exact, one thread": lambda x, p: exact(x, p, 1),
+        "exact, one thread": lambda x, p: exact(x, p, 1),
         "compiled, 0.8%, one thread": lambda x, p: nearly(x, p, 1),
         f"compiled, 0.8%, {n_jobs} threads": lambda x, p: nearly(x, p, n_jobs),
         "GPU, auctions": lambda x, p: on_device(x, p, auction),
@@ -128,7 +128,7 @@ def measure(n_pairs: int, n_jobs: int) -> Iterator[dict[str, Any]]:
         pairs = np.array([(i, j) for i in range(SITES) for j in range(i)])
         pairs = np.random.default_rng(0).permutation(pairs)[:n_pairs]
         few = data, pairs[:_CHECKED]
-        reference = np.array(ways(1)["compiled, exact, one thread"](*few))
+        reference = np.array(ways(1)["exact, one thread"](*few))
         for name, way in ways(n_jobs).items():
             # the exact way takes minutes for all large pairs
             part = pairs if n < 100 or "GPU" in name else pairs[:_CHECKED]

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 import fedwad
-from fedwad.datasets import load, partition
+from fedwad.datasets import partition
 from fedwad.learning import train
+from paper.data import load
 
 Found = dict[str, Any]
 
@@ -47,19 +48,6 @@ def classifier(sites: int = 20, size: int = 50) -> Found:
     fitted = time.perf_counter()
     accuracy = model.score(test @ reduce, truth)
     return {"s": fitted - began, "predict s": time.perf_counter() - fitted, "accuracy": accuracy}
-
-
-def predictions(samples: int = 2_000_000, atoms: int = 1000, features: int = 32) -> Found:
-    """The nearest of 1000 atoms for each of two million samples, after PyTorch was loaded."""
-    from fedwad.learning._nearest import nearest_atoms
-
-    rng = np.random.default_rng(0)
-    points = rng.standard_normal((atoms, features))
-    rows = rng.standard_normal((samples, features))
-    nearest_atoms(rows, points, 1)  # loads what is loaded once
-    began = time.perf_counter()
-    nearest = nearest_atoms(rows, points, 1)
-    return {"s": time.perf_counter() - began, "sum of the numbers of atoms": int(nearest.sum())}
 
 
 def embedding(sites: int = 10_000) -> Found:
@@ -107,7 +95,6 @@ CALLS: dict[str, Callable[[], Found]] = {
     "training, 20 sites of 500": lambda: training(20, 500),
     "training, 200 sites of 200": lambda: training(200, 200),
     "classifier, 20 sites of 2000": classifier,
-    "nearest of 1000 atoms for 2,000,000 samples": predictions,
     "embedding, 10,000 sites of 60 x 8": embedding,
 }
 

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fedwad.federation import Entry, FileLedger
-from fedwad.federation._ledger_lines import FIRST_SEAL, sealed_line
+from fedwad.federation import FileLedger
 
 __all__ = ["measure"]
 
@@ -20,7 +19,7 @@ QUERIES = 200
 def measure() -> list[dict[str, Any]]:
     """Seconds to open a ledger, and milliseconds of a query: medians, on the disk of TMPDIR."""
     with tempfile.TemporaryDirectory() as folder:
-        return [_measured(Path(folder) / f"{lines}.jsonl", lines) for lines in LINES]
+        return [_measured(Path(folder) / f"{lines}.sqlite", lines) for lines in LINES]
 
 
 def _measured(path: Path, lines: int) -> dict[str, Any]:
@@ -40,17 +39,11 @@ def _measured(path: Path, lines: int) -> dict[str, Any]:
 
 
 def _write(path: Path, lines: int) -> None:
-    seal = FIRST_SEAL
-    with path.open("wb") as file:
+    """A ledger of so many entries, in one transaction."""
+    ledger = FileLedger(path)
+    with ledger.lock():
         for number in range(lines):
-            outcome = "repeated" if number % 10 else "answered"
-            digest = f"{number:064x}"
-            entry = Entry(
-                "2026-01-01T00:00:00+00:00",
-                *("summary", outcome, 2000, 20, digest, "d" * 64, 0.0, digest),
-            )
-            line, seal = sealed_line(entry, seal)
-            file.write(line)
+            ledger.record("summary", "answered", 1000, 10, f"{number:064x}", "data")
 
 
 def _query(ledger: FileLedger, number: int) -> tuple[float, float]:
@@ -58,6 +51,6 @@ def _query(ledger: FileLedger, number: int) -> tuple[float, float]:
     started, used = time.perf_counter(), time.process_time()
     with ledger.lock():
         ledger.first_entry(f"never asked {number}")
-        ledger.sent_digests("summary")
+        ledger.totals.distinct.get("summary")
         ledger.record("summary", "answered", digest=f"{number}", request=f"n{number}")
     return time.perf_counter() - started, time.process_time() - used

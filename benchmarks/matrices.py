@@ -15,11 +15,12 @@ from threadpoolctl import threadpool_limits
 
 import fedwad
 from benchmarks import plain
-from fedwad.clusters import cluster, suggest
-from fedwad.datasets import Partition, load, partition, random_code
+from fedwad.compare.clusters import cluster, suggest
+from fedwad.datasets import Partition, partition
 from fedwad.federation import SummaryRequest, payload_bytes
 from fedwad.methods import Hub, Summary
-from fedwad.ot import Measure, labelled, solve
+from fedwad.transport import Measure, labelled, solve
+from paper.data import load, random_code
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
 CLUSTERED = (("mnist", 20, 300), ("mnist", 100, 300), ("cifar10", 20, 300))
@@ -44,7 +45,8 @@ def datasets(full: bool = False) -> Iterator[dict[str, Any]]:
         pairs = list(combinations(range(4), 2))
         exact_s, exact = seconds(
             lambda data=data: [
-                fedwad.ot.dataset_distance(*data[a], *data[b]) for a, b in combinations(NAMES, 2)
+                fedwad.transport.dataset_distance(*data[a], *data[b])
+                for a, b in combinations(NAMES, 2)
             ]
         )
         summary_s, summary = seconds(lambda data=data: fedwad.matrix(data, labels=True))

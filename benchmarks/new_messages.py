@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedwad
-from fedwad._audit._score import ReconstructionScorer
-from fedwad._audit._session import AttackSession
-from fedwad._audit._summaries import draw_from_summary
+from fedwad.audit.score import ReconstructionScorer
+from fedwad.audit.session import AttackSession
+from fedwad.audit.summaries import draw_from_summary
 from fedwad.federation import Dataset, Policy
-from fedwad.ot import Measure
+from fedwad.transport import Measure
 
 __all__ = ["measure"]
 
@@ -30,7 +30,7 @@ def measure() -> list[dict[str, Any]]:
     policy = Policy.load(POLICY)
     asked: list[tuple[str, str, Any, Policy, str]] = []
     for name, X in _records().items():
-        plain = replace(policy, calibration=False)
+        plain = replace(policy, splits="none")
         asked.append((name, "summary", X, plain, "summary"))
         asked.append((name, "summary, numbers of splits", X, policy, "summary"))
         asked.append((name, "block means", X, policy, "test"))
@@ -41,7 +41,7 @@ def measure() -> list[dict[str, Any]]:
         for name, message, data, rules, method in asked
         for attack in _attacks(data, rules, method)
     ]
-    return rows + [_by_class(replace(policy, classes=True, calibration=k)) for k in (False, True)]
+    return rows + [_by_class(replace(policy, classes=True, splits=k)) for k in ("none", "blocks")]
 
 
 def _by_class(policy: Policy) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _by_class(policy: Policy) -> dict[str, Any]:
     ]
     return {
         "data": "digits with labels",
-        "message": "summary by class" + (", numbers of splits" if policy.calibration else ""),
+        "message": "summary by class" + (", numbers of splits" if policy.splits != "none" else ""),
         "attack": "drawing from one summary, ten times",
         "answered": 1,
         "exactly": sum(score.exact for score in scores),

@@ -12,12 +12,12 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import ot
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import fedwad
-import ot
-from fedwad.datasets import load
+from paper.data import load
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
 QUICK = ("mnist - usps", "digits, 0 to 16", "digits, 0 to 1", "digits, 10 axes")
@@ -226,7 +226,7 @@ def problems(samples: int = 1000) -> dict[str, tuple[Side, Side]]:
     """Named pairs of data sets: six of images, and digits in other units and in few features."""
     data = {name: side(*load(name, samples=samples)) for name in NAMES}
     found = {f"{a} - {b}": (data[a], data[b]) for a, b in combinations(NAMES, 2)}
-    X, y = load("digits")
+    X, y = fedwad.datasets.load("digits")
     centred = X - X.mean(axis=0)
     main = centred @ np.linalg.svd(centred, full_matrices=False)[2][:10].T
     for name, points in {
@@ -242,7 +242,8 @@ def row(a: Side, b: Side) -> dict[str, Any]:
     """Both packages' numbers, their ratios, and one of the ratios taken apart."""
     forms = ("diag", "full")
     diag, full = (
-        fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2 for form in forms
+        fedwad.transport.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2
+        for form in forms
     )
     messages = [
         fedwad.distance((a.X, a.y), (b.X, b.y), class_covariance=form, labels=True).value ** 2 / 2
@@ -318,7 +319,7 @@ def statistics() -> list[dict[str, Any]]:
     rows = []
     for known in (1000, 5000):
         a, b = (side(X[:known], y[:known], transported=1000) for X, y in data)
-        ours = fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance="full")
+        ours = fedwad.transport.dataset_distance(a.X, a.y, b.X, b.y, covariance="full")
         default = theirs(costs(a, b, gaussian(bures)))
         ratio = f"{2 * default / ours**2:.4f}"
         name = f"mnist - usps, of {known}"

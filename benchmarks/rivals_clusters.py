@@ -2,7 +2,7 @@
 gradients (CFL) and IFCA, on the same sites.
 
 Every method is given the true number of clusters. Distances are clustered by the same routine
-(`fedwad.clusters.cluster`), CFL by complete linkage of updates, and IFCA clusters as it trains.
+(`fedwad.compare.cluster`), CFL by complete linkage of updates, and IFCA clusters as it trains.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import ot
 from numpy.typing import NDArray
 
 import fedwad
-import ot
-from benchmarks.living_health import shared
-from benchmarks.rivals import Given
+from benchmarks.rivals import Given, shared
 from benchmarks.rivals_sites import SETTINGS, deal
 from benchmarks.rivals_training import (
     EPOCHS,
@@ -36,7 +35,7 @@ from benchmarks.rivals_training import (
     mean,
     start,
 )
-from fedwad.clusters import cluster
+from fedwad.compare.clusters import cluster
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]

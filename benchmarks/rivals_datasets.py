@@ -16,16 +16,16 @@ from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
+import ot
 from numpy.typing import NDArray
 from scipy.special import gammaln
 from scipy.stats import spearmanr
 
 import fedwad
-import ot
 from benchmarks import otdd_conversion as conversion
-from benchmarks.living_health import shared
-from benchmarks.rivals import Given
+from benchmarks.rivals import Given, shared
 from benchmarks.rivals_training import Weights, accuracy, descend, start
+from paper.data import load
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ def data_sets(seed: int = 0) -> dict[str, tuple[Labelled, Labelled]]:
     """By name: 500 samples, and 550 others that a network learns from and is tested with."""
     found = {}
     for name in conversion.NAMES:
-        X, y = fedwad.datasets.load(name, samples=5000, seed=seed)
+        X, y = load(name, samples=5000, seed=seed)
         X = smaller(X)
         for half, kept in (("", y >= 0), (" 0-4", y < 5), (" 5-9", y >= 5)):
             own, codes = X[kept], np.unique(y[kept], return_inverse=True)[1]
@@ -125,7 +125,7 @@ def _microsoft(first: Labelled, second: Labelled) -> float:
 
 
 def _exact(first: Labelled, second: Labelled) -> float:
-    return fedwad.ot.dataset_distance(*first, *second)
+    return fedwad.transport.dataset_distance(*first, *second)
 
 
 METHODS: dict[str, Callable[[dict[str, Labelled]], Table]] = {

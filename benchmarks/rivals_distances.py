@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import fedwad
 from benchmarks import accuracy, rivals_estimators, rivals_training
 from benchmarks.rivals import Given
-from fedwad._audit._score import ReconstructionScorer
+from fedwad.audit.score import ReconstructionScorer
 from fedwad.datasets import partition
 
 Row = dict[str, Any]
@@ -50,7 +50,7 @@ def gamma(x: Floats, y: Floats, spread: float, seed: int = 0) -> Floats:
 
 def _summary(x: Floats, y: Floats, **options: Any) -> tuple[float, float, int]:
     found = fedwad.distance(x, y, **options)
-    return found.value, found.traffic.up / 2, 1
+    return found.value, found.traffic.up / 2, found.traffic.messages // 2
 
 
 def _fedwad(x: Floats, y: Floats) -> tuple[float, float, int]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-
 import ot
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.rivals_datasets import smaller
 from benchmarks.rivals_training import Site
-from fedwad.datasets import load, random_code
+from paper.data import load, random_code
 
 CLASSES, SITES_OF_GROUP, TRAIN, TEST = 10, 4, 200, 100
 

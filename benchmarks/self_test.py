@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.attacks import without_floor_on_duals
-from fedwad._audit._attacks import ATTACKS, REQUEST_KINDS
-from fedwad._audit._score import ReconstructionScorer
-from fedwad._audit._session import AttackSession
+from fedwad.audit.api import ATTACKS, REQUEST_KINDS
+from fedwad.audit.score import ReconstructionScorer
+from fedwad.audit.session import AttackSession
 from fedwad.federation import Client, Dataset, Policy
-from fedwad.ot import Measure
 from fedwad.privacy import _mechanism, _release
+from fedwad.site import answers
+from fedwad.transport import Measure
 
 __all__ = ["CASES", "DATA", "POLICIES", "measure", "played"]
 
@@ -49,14 +49,19 @@ DATA: dict[str, Callable[[], Floats]] = {
 
 
 def _any_version(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
-    """A node whose data changed goes on answering."""
-    several = replace(policy, max_distinct_replies=1000)
+    """A node whose data changed goes on answering, with exact sums."""
+    several = replace(policy, max_distinct_replies=1000, rounding=0.0)
     return several, patch.object(Client, "_check_data_version", lambda _: None)
 
 
 def _all_orders(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
-    """Distances of any order are answered."""
-    return replace(policy, orders=None), nullcontext()
+    """Distances of any order are answered, and not rounded."""
+    return replace(policy, supports="any", rounding=0.0), nullcontext()
+
+
+def _exact_sums(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """Sums over the cells of a support are exact."""
+    return replace(policy, rounding=0.0), nullcontext()
 
 
 def _full_covariance(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
@@ -74,8 +79,31 @@ def _no_noise(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
 
 
 def _whole_dual(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
-    """The dual value of a coreset is summed before small cells are closed."""
-    return policy, without_floor_on_duals()
+    """The dual value of a coreset is summed before small cells are closed, and not rounded."""
+    return replace(policy, rounding=0.0), _without_floor_on_duals()
+
+
+@contextmanager
+def _without_floor_on_duals() -> Iterator[None]:
+    kept = answers._fractions
+
+    def fractions(*given: Any) -> Any:
+        return *kept(*given)[:2], np.arange(given[0].shape[1])
+
+    def dual(reduced: Floats, _: Any, weights: Floats, *__: Any) -> float:
+        return float(weights @ reduced.min(axis=1))
+
+    with patch.object(answers, "_fractions", fractions), patch.object(answers, "_dual", dual):
+        yield
+
+
+def _records_in_place(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """Records count to the cells of a coreset in which they lie, to the last digit."""
+    return policy, patch.multiple(
+        answers,
+        _blurred=lambda measure, _: measure.points,
+        _miscounted=lambda cost, request, _: cost - request.potentials,
+    )
 
 
 class Case(NamedTuple):
@@ -105,17 +133,19 @@ def _cases() -> Iterator[Case]:
         for policy, method in _METHODS.items():
             yield Case(policy, data, method, versions, _any_version)
         yield Case("private", data, "private", known, _no_noise)
-        for policy in ("summary", "hub", "rounds"):
-            yield Case(policy, data, "test", versions, _any_version)
+        yield Case("summary", data, "test", versions, _any_version)
     for data in ("a rare flag", "5000 records"):
         for policy in ("hub", "rounds"):
             yield Case(policy, data, _METHODS[policy], "moments by distances", _all_orders)
         for policy in ("summary", "classes", "training"):
             yield Case(policy, data, "summary", "rare features", _full_covariance)
     for policy in ("hub", "rounds"):
+        yield Case(policy, "a rare flag", _METHODS[policy], "swap of a rare record", _exact_sums)
         yield Case(policy, "one column", _METHODS[policy], "sums of tails", _all_orders)
+    yield Case("coreset", "a rare flag", "coreset", "swap between two atoms", _exact_sums)
     for data in ("one column", "labels"):
         yield Case("coreset", data, "coreset", "outermost by dual values", _whole_dual)
+    yield Case("coreset", "one column", "coreset", "bisecting of cells", _records_in_place)
 
 
 #: Each example policy on each kind of data, by at least one attack.
@@ -127,7 +157,7 @@ def played(case: Case, switched_off: bool) -> int:
     rules = Policy.load(POLICIES / f"{case.policy}.toml")
     policy, broken = case.switch(rules) if switched_off else (rules, nullcontext())
     X = DATA[case.data]()
-    attack = next(a for a in ATTACKS if a.name == case.attack and case.method in a.methods)
+    attack = next(a for a in ATTACKS[case.method] if a.name == case.attack)
     with broken:
         labels = np.arange(len(X)) % 2
         session = AttackSession(Dataset(Measure(X), labels), policy, REQUEST_KINDS[case.method])

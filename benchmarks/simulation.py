@@ -1,19 +1,23 @@
-"""Embed many small sites through Flower's simulation, as real messages, and in process.
+"""Embed many small sites in an engine's simulation, as real messages, and in process.
 
-`python -m benchmarks.simulation [SITES]` prints the progress with seconds, and at last whether both
-give the same bits. 10,000 sites take minutes; 100 by default.
+    python -m benchmarks.simulation flower 10 50 200 1000
+
+prints a row for each number of sites: seconds, messages, the most memory that all processes of the
+simulation had and how many they were, and whether the bits are those of this process. The other
+engine is flare.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 
 import numpy as np
 
-from fedwad.engines.flower import simulate
 from fedwad.engines.job import Job, run
 from fedwad.federation import local
 
@@ -30,21 +34,49 @@ def write_sites(folder: Path, count: int) -> dict[str, Path]:
     return data
 
 
+class Memory:
+    """The most memory that this process and all that it started had, in a `with` block."""
+
+    def __enter__(self) -> Memory:
+        self.megabytes, self.processes, self._end = 0.0, 0, Event()
+        Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+
+    def _watch(self) -> None:
+        import psutil
+
+        while not self._end.wait(1.0):
+            sizes = []
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    sizes.append(process.memory_full_info().pss)  # pages that are shared count once
+                except psutil.Error:
+                    continue
+            self.megabytes = max(self.megabytes, sum(sizes) / 1e6)
+            self.processes = max(self.processes, len(sizes))
+
+
 def main() -> None:
-    """Measure both ways."""
-    count, job = int(sys.argv[1]) if len(sys.argv) > 1 else 100, Job("embed")
-    with TemporaryDirectory(prefix="fedwad-") as name:
-        data = write_sites(Path(name), count)
-        began = time.perf_counter()
-
-        def say(sentence: str) -> None:
-            print(f"{time.perf_counter() - began:.0f} s: {sentence[:150]}", flush=True)
-
-        here = run(job, local(data))
-        say("embedded in process")
-        there = simulate(job, data, timeout=4 * 3600.0, on_progress=say)
-        same = here["embedding"] == there["embedding"]
-        say(f"simulated; {'the same bits' if same else 'OTHER BITS'}")
+    """Print a row of the table for each number of sites."""
+    name, *counts = sys.argv[1:] or ["flower", "10"]
+    simulate, job = import_module(f"fedwad.engines.{name}").simulate, Job("embed")
+    print("| engine | sites | seconds | messages | MB | processes | bits |")
+    print("|---|---|---|---|---|---|---|")
+    for count in map(int, counts):
+        with TemporaryDirectory(prefix="fedwad-") as folder:
+            data = write_sites(Path(folder), count)
+            here = run(job, local(data))
+            began = time.perf_counter()
+            with Memory() as memory:
+                there = simulate(job, data, timeout=4 * 3600.0)
+            seconds = time.perf_counter() - began
+        same = "those of this process" if here["embedding"] == there["embedding"] else "OTHERS"
+        cells = [name, count, f"{seconds:.0f}", there["traffic"]["messages"]]
+        cells += [f"{memory.megabytes:.0f}", memory.processes, same]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import ot
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 import fedwad
-import ot
 from benchmarks import plain
-from fedwad._distance.rounds import FedWaDLoop
+from fedwad.compare.rounds import FedWaDLoop
 from fedwad.federation import (
     Client,
     Dataset,
@@ -23,10 +23,10 @@ from fedwad.federation import (
     TransportReply,
 )
 from fedwad.methods import FedWaD
-from fedwad.ot import Measure, solve
-from fedwad.ot._assignment import assignment
-from fedwad.ot._cost import squared_distances
-from fedwad.ot._small import small_support
+from fedwad.transport import Measure, solve
+from fedwad.transport._small import small_support
+from fedwad.transport.costs import squared_distances
+from fedwad.transport.solving import assignment
 
 PIVOTS = 10**8
 
@@ -187,7 +187,10 @@ def _whole(fed: LocalFederation, size: int, rounds: int) -> None:
 
 def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
     """The paper's estimate alone, as the plain loop computes it."""
-    metered, loop = MeteredFederation(fed), FedWaDLoop(Measure(start), FedWaD(reveal="every"))
+    metered, loop = (
+        MeteredFederation(fed),
+        FedWaDLoop(Measure(start), FedWaD(reveal="every", t=0.5)),
+    )
     for _ in range(rounds):
         replies = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
         loop.advance(*(replies[name] for name in fed.names))

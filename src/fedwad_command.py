@@ -9,24 +9,25 @@ from contextlib import suppress
 
 __all__ = ["main", "run"]
 
-_INTERRUPTED = 130  # exit code
+_ERROR, _INTERRUPTED = 2, 130  # exit codes
 
 
 def run() -> None:
-    """Run the command line, and end this process at once after Ctrl-C.
+    """Run the command line, and end this process at once after an error or Ctrl-C.
 
-    Python would first wait for threads, and those of PyTorch would abort the process. If Ctrl-C
-    came during an `exec`, which the definition of a dataclass calls, Python would end by the signal
-    and not with the exit code.
+    Python would first wait for threads that still read files of other sites, and those of PyTorch
+    and pyarrow may abort the process. If Ctrl-C came during an `exec`, which the definition of a
+    dataclass calls, Python would end by the signal and not with the exit code.
     """
     try:
         main()
     except SystemExit as end:
-        if end.code != _INTERRUPTED:
+        if end.code not in (_ERROR, _INTERRUPTED):
             raise
-        with suppress(OSError):
-            sys.stdout.flush()
-        os._exit(_INTERRUPTED)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(end.code)
 
 
 def main() -> None:
