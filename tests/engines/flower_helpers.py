@@ -58,6 +58,7 @@ class InProcessGrid(Grid):
     def __init__(self, nodes, names=None):
         self.nodes = dict(nodes)
         self.names = names or {}
+        self.activated = dict.fromkeys(self.nodes, "at first")
         self.pushed = []
         self.queries = 0
         self._replies = []
@@ -81,7 +82,12 @@ class InProcessGrid(Grid):
 
     def get_nodes(self):
         self.queries += 1
-        return [SimpleNamespace(node_id=node, name=self.names.get(node, "")) for node in self.nodes]
+        return [
+            SimpleNamespace(
+                node_id=node, name=self.names.get(node, ""), last_activated_at=self.activated[node]
+            )
+            for node in self.nodes
+        ]
 
     def push_messages(self, messages):
         messages = list(messages)

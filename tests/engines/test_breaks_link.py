@@ -26,6 +26,9 @@ class Killed:
     def __init__(self, how):
         self.how, self.sent = how, {}
 
+    def get_nodes(self):
+        return []
+
     def push_messages(self, messages):
         if self.how == "push":
             raise ConnectionError("UNAVAILABLE")

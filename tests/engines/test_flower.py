@@ -435,6 +435,37 @@ def test_a_node_that_is_away_at_the_start_is_waited_for(honest, monkeypatch):
         find_sites(gone, ("oslo", "paris"), 4.0)
 
 
+def test_a_lost_reply_is_asked_for_again(honest, expected, monkeypatch):
+    """Also where no other site is asked in that round."""
+    monkeypatch.setattr(grid_module, "_AWAY_POLL", 0.1)
+    calls = count()
+
+    def losing(message):
+        lost = Message(Error(code=3, reason="no objects"), reply_to=message)
+        return [(0.0, lost)] if next(calls) in (1, 4) else honest[2](message)
+
+    fed = federation(helpers.InProcessGrid(honest | {2: losing}), DISTANCE.clients)
+    assert isinstance(fed.exchange({"oslo": describe_message()}, 5.0)["oslo"], bytes)
+    assert numbers(run(DISTANCE, fed)) == expected["distance"]
+
+
+def test_a_node_that_took_a_message_and_was_started_again_gets_it_again(
+    honest, expected, monkeypatch
+):
+    monkeypatch.setattr(grid_module, "_AWAY_POLL", 0.1)
+    calls = count()
+
+    def killed(message):
+        if next(calls) not in (2, 4):
+            return honest[2](message)
+        grid.activated[2] += " and again"
+        return []
+
+    grid = helpers.InProcessGrid(honest | {2: killed})
+    fed = federation(grid, DISTANCE.clients)
+    assert numbers(run(DISTANCE, fed)) == expected["distance"]
+
+
 def away_reply(message):
     return [(0.0, Message(Error(code=5, reason="no heartbeat"), reply_to=message))]
 

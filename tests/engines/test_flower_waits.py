@@ -61,6 +61,11 @@ def test_the_grid_tries_again_soon(monkeypatch):
     assert len(pauses.seconds) == 8
     assert pauses.seconds[0] <= 1.2 * _internals.SHORTEST_PAUSE
     assert max(pauses.seconds) <= 1.2 * _internals.LONGEST_PAUSE
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses.seconds))
+    monkeypatch.setattr(inflatable_utils, "time", clock)
+    with pytest.raises(inflatable_utils.ObjectPullError):  # its node was killed
+        once(["one"], unavailable_at_first(10_000))
+    assert sum(pauses.seconds) < 30
 
 
 def test_the_node_tries_again_soon(monkeypatch):

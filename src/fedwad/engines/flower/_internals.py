@@ -51,7 +51,7 @@ from fedwad.engines.flower._control import certificate_path, connection_problem
 from fedwad.errors import InputError
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two tries
-#: How objects are fetched that Flower has announced: tried again soon, for ten minutes.
+#: How a node fetches objects that Flower has announced: tried again soon, for ten minutes.
 _TRIES: dict[str, Any] = {
     "max_time": 600.0,
     "max_tries_per_object": None,
@@ -64,11 +64,13 @@ def shorten_pauses() -> None:
     """Let the Grid of this process fetch objects again after shorter pauses.
 
     Flower announces a message before it sends the objects of which the message consists. Whoever
-    fetches them too early waits for one second, then two, then four.
+    fetches them too early waits for one second, then two, then four. A node that is killed after it
+    announced its reply never sends them, and Flower waits for them for three minutes, and delivers
+    no other reply meanwhile. After ten seconds the message is sent again.
     """
     http_grid: Any = import_module("flwr.superlink.grid.http_grid")
     if not isinstance(http_grid.pull_objects, partial):
-        http_grid.pull_objects = partial(http_grid.pull_objects, **_TRIES)
+        http_grid.pull_objects = partial(http_grid.pull_objects, **_TRIES | {"max_time": 10.0})
 
 
 def search_only_addressed_nodes(grid: Any) -> None:

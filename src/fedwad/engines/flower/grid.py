@@ -28,7 +28,7 @@ from fedwad.federation import Failure, RemoteFederation
 T = TypeVar("T")
 
 FAST_POLL, SLOW_POLL = 0.05, 0.5  # seconds between two polls: at first, and after a while
-_AWAY_POLL = 2.0  # seconds before a message is sent again to a node that is away
+_AWAY_POLL = 2.0  # seconds before a message is sent again, and between two listings of the nodes
 
 
 class MessageQueue:
@@ -36,20 +36,32 @@ class MessageQueue:
 
     Calls to the Grid may retry for ever. They run in threads of their own, so that a round ends at
     its deadline. `group` is Flower's group id of the messages. With `window`, at most that many
-    messages wait for a reply at a time. A node that is away gets its message again when it is back
-    within `patience` seconds; a node repeats its reply to a message that it answered already.
+    messages wait for a reply at a time.
+
+    A node that is away, or whose reply is lost, gets its message again within `patience` seconds. A
+    node that was started again gets it too, because whoever takes a message from the SuperLink and
+    is killed takes it along. A node repeats its reply to a message that it answered already.
+    `activated` has the time at which each node came online, and is kept up to date.
     """
 
     def __init__(
-        self, grid: Grid, group: str, window: int | None = None, patience: float = 0.0
+        self,
+        grid: Grid,
+        group: str,
+        window: int | None = None,
+        patience: float = 0.0,
+        activated: dict[int, str] | None = None,
     ) -> None:
         self._grid, self._group, self._window, self._patience = grid, group, window, patience
+        self._activated: dict[int, str] = {} if activated is None else activated
+        self._next_listing = 0.0
         self._payloads: dict[int, bytes] = {}  # by node
         self._away_since: dict[int, float] = {}
         self._due: dict[int, float] = {}  # nodes to send to, and from when on; 0 at first
         self._failed: dict[int, Failure] = {}  # by node; not yet collected
         self._waiting: dict[str, int] = {}  # nodes that have not replied, by the message's id
         self._has_reply = False
+        self._lost: set[int] = set()  # nodes of which a message was lost once
 
     @property
     def has_pending(self) -> bool:
@@ -67,9 +79,22 @@ class MessageQueue:
         `collect` sends what the window kept back. The next `collect` returns a Failure for each
         message that the SuperLink rejects. Raises FederationError if it rejects all of several.
         """
+        if not payloads.keys() <= self._activated.keys():
+            self._list_nodes(deadline)
         self._payloads |= payloads
         self._due |= dict.fromkeys(payloads, 0.0)
         self._send_due(deadline)
+
+    def _list_nodes(self, deadline: float) -> set[int]:
+        """Note since when nodes are online; those that came back after the last time."""
+        started = time.monotonic()
+        nodes = call_until(deadline, self._grid.get_nodes, otherwise=[])
+        activated = {info.node_id: info.last_activated_at for info in nodes}
+        back = {node for node, at in activated.items() if self._activated.get(node, at) != at}
+        self._activated |= activated
+        now = time.monotonic()  # at most a tenth of the time; there may be thousands of nodes
+        self._next_listing = now + max(_AWAY_POLL, 10 * (now - started))
+        return back
 
     def _send_due(self, deadline: float) -> None:
         now = time.monotonic()
@@ -106,18 +131,21 @@ class MessageQueue:
         if ids:
             replies += call_until(deadline, lambda: self._grid.pull_messages(ids), otherwise=[])
         lost = {
-            reply.metadata.reply_to_message_id
+            self._waiting[reply.metadata.reply_to_message_id]
             for reply in replies
             if error_code(reply) == MESSAGE_UNAVAILABLE
+            and reply.metadata.reply_to_message_id in self._waiting
         }
-        if lost and lost >= set(self._waiting) and not self._has_reply:
-            raise _lost_link_error()
+        waiting = set(self._waiting.values())
+        if lost and lost == waiting and lost <= self._lost and not self._has_reply:
+            raise _lost_link_error()  # all were lost twice
+        self._lost |= lost
         for reply in replies:
             node = self._waiting.get(reply.metadata.reply_to_message_id)
             if node is None or (not reply.has_error() and reply.metadata.src_node_id != node):
                 continue
             del self._waiting[reply.metadata.reply_to_message_id]
-            if error_code(reply) == NODE_UNAVAILABLE:
+            if error_code(reply) in (MESSAGE_UNAVAILABLE, NODE_UNAVAILABLE):
                 now = time.monotonic()
                 if now - self._away_since.setdefault(node, now) < self._patience:
                     self._due[node] = now + _AWAY_POLL
@@ -125,6 +153,10 @@ class MessageQueue:
             self._away_since.pop(node, None)
             answers[node] = unwrap(reply)
             self._has_reply = True
+        if self._waiting and time.monotonic() > self._next_listing:
+            back = self._list_nodes(deadline) & set(self._waiting.values())
+            self._waiting = {one: node for one, node in self._waiting.items() if node not in back}
+            self._due |= dict.fromkeys(back, 0.0)
         self._send_due(deadline)
         return answers
 
@@ -197,6 +229,7 @@ class GridFederation(RemoteFederation):
         self._grid, self._nodes, self._window = grid, dict(nodes), window
         self._on_progress = on_progress or (lambda _: None)
         self._rounds = 0
+        self._activated: dict[int, str] = {}
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | Failure]:
         """Send a message to each named site and collect what comes back within `timeout`."""
@@ -204,7 +237,8 @@ class GridFederation(RemoteFederation):
         deadline = started + timeout
         self._rounds += 1
         names = {self._nodes[name]: name for name in messages if name in self._nodes}
-        queue = MessageQueue(self._grid, f"round {self._rounds}", self._window, AWAY_SECONDS)
+        group = f"round {self._rounds}"
+        queue = MessageQueue(self._grid, group, self._window, AWAY_SECONDS, self._activated)
         queue.send({node: messages[name] for node, name in names.items()}, deadline)
         answers: dict[str, bytes | Failure] = {}
         pause, announced = FAST_POLL, False
