@@ -112,6 +112,7 @@ def test_differential_privacy_gives_no_records_away(records, epsilon):
         ("exact interpolant, t known", {"min_cell_size": 1}, {"supports": "any"}),
         ("n points, t secret", {"min_cell_size": 2}, {"min_cell_size": 1}),
         ("differencing by weights", {}, {"supports": "any"}),
+        ("differencing of draws", {}, {"supports": "any"}),
         (
             "differencing by sizes",
             {"supports": "one-size", "max_support": 10},

@@ -14,6 +14,7 @@ import pytest
 import fedwad
 from command_line import run as command
 from engines.answers import assert_same
+from fedwad.federation import Policy
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sequences")]
 
@@ -103,25 +104,29 @@ def test_another_analyst_asks_by_the_file_of_the_first(deployment, tmp_path, mon
     assert not found["failed"]
 
 
-def test_two_analysts_at_once_get_what_each_gets_alone(deployment, tmp_path):
-    """Pairs, matrices and tests in random orders; the policies also have keep = true."""
+def test_two_analysts_at_once_get_what_files_here_say(deployment, tmp_path):
+    """Pairs, matrices, tests and joins in random orders, to the last bit as under the same policy
+    in this process: a level that fewer than `min_cell_size` rows have is "other" there too."""
     engine, start_newcomer = deployment
     start_newcomer()
     files = {name: tmp_path / "rows" / f"{name}.csv" for name in (*SITES, NEW)}
-    kept = tmp_path / "agreed.toml"
+    kept, saved = tmp_path / "agreed.toml", tmp_path / "matrix.json"
     assert command("schema", *files.values(), "--out", kept).returncode == 0
     schema = "--schema", kept
+    policy = Policy.load(tmp_path / f"{NEW}.toml")
+    answer("matrix", *SITES, *schema, *engine, "--save", saved)
     rng = np.random.default_rng(0)
 
     def draw():
-        word = str(rng.choice(["distance", "matrix", "test"]))
-        size = 2 if word == "distance" else int(rng.integers(2, 4))
-        return word, rng.choice([*files], size, replace=False).tolist(), schema
+        word = str(rng.choice(["distance", "matrix", "test", "join"]))
+        size = {"distance": 2, "join": 1}.get(word, int(rng.integers(2, 4)))
+        return word, [NEW] if word == "join" else rng.choice([*files], size, replace=False).tolist()
 
     sequences = [[draw() for _ in range(3)] for _ in range(2)]
 
     def ask(sequence):  # in processes of their own, which share no output
-        for word, names, more in sequence:
+        for word, names in sequence:
+            more = ("--matrix", saved) if word == "join" else schema
             words = word, *names, *more, "--json", *engine
             done = subprocess.run(
                 [sys.executable, "-m", "fedwad", *map(str, words)],
@@ -132,7 +137,18 @@ def test_two_analysts_at_once_get_what_each_gets_alone(deployment, tmp_path):
             assert done.returncode in (0, 3, 4), done.stderr
             yield json.loads(done.stdout)
 
-    alone = [list(ask(sequence)) for sequence in sequences]
+    def here(word, names):
+        if word == "join":
+            site = fedwad.local({NEW: files[NEW]}, policy, schema=kept)[NEW]
+            placed = fedwad.MatrixResult.load(saved).add(site).placement(NEW)
+            return json.loads(json.dumps(placed.to_dict()))
+        paths = (files[name] for name in names)
+        return answer(word, *paths, *schema, "--policy", tmp_path / f"{NEW}.toml")[0]
+
     with ThreadPoolExecutor(2) as analysts:
         found = list(analysts.map(lambda one: list(ask(one)), sequences))
-    assert_same(found, alone)
+    for questions, answers in zip(sequences, found, strict=True):
+        for (word, names), there in zip(questions, answers, strict=True):
+            expected = here(word, names)
+            only = {key: there[key] for key in expected} if word == "join" else there
+            assert_same(only, expected, f"{word} {names}", exact=True)

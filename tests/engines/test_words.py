@@ -157,6 +157,9 @@ FEATURES = {
 }
 
 
+ROUNDS = "rounds", "hub", "embed", "coreset"
+
+
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_command_prints_the_same_json_as_in_process(engine, folder, feature):
     word, names, *options = FEATURES[feature]
@@ -167,7 +170,7 @@ def test_a_command_prints_the_same_json_as_in_process(engine, folder, feature):
     there = answer(word, *names, *options, *engine, "--round-timeout", 120)
     if word == "columns":  # p-values are in the units of the schema, the rest is not
         there, here = ({c["name"]: c["sites"] for c in one["columns"]} for one in (there, here))
-    assert_same(there, here)
+    assert_same(there, here, exact=feature not in ROUNDS)
 
 
 def test_two_analysts_at_once_get_what_each_gets_alone(engine, folder):
@@ -200,7 +203,7 @@ def test_two_analysts_at_once_get_what_each_gets_alone(engine, folder):
         return found
 
     with ThreadPoolExecutor(2) as analysts:
-        assert_same(list(analysts.map(ask, sequences)), alone)
+        assert_same(list(analysts.map(ask, sequences)), alone, exact=True)
 
 
 def test_a_newcomer_and_clusters_are_those_of_in_process(engine, folder, tmp_path):

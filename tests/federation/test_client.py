@@ -73,6 +73,14 @@ def test_every_kind_of_request_is_known_to_policies():
     assert Policy.open().allow == KINDS == found
 
 
+def test_the_receipt_says_that_a_reply_is_about_some_rows():
+    client = Client(DATA, Policy(KINDS, supports="any"))
+    for samples in (None, 60, 60):
+        client.answer(transport(samples=samples))
+    said = [entry.content.startswith("about random rows; ") for entry in client.ledger.entries]
+    assert said == [False, True, True]
+
+
 def test_every_reply_is_recorded_with_its_size():
     client = Client(DATA, Policy.open())
     for request in EVERY_REQUEST:

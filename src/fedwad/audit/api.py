@@ -65,6 +65,7 @@ ATTACKS: dict[str, tuple[Attack, ...]] = {
         exact.invert_with_known_t,
         exact.invert_with_secret_t,
         exact.invert_two_rounds,
+        differencing.difference_draws,
         *_ON_ROUNDS,
     ),
     "hub": _ON_ROUNDS,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwad.audit.session import AttackSession, attack, halve
+from fedwad.audit.session import AttackSession, attack, halve, need
 from fedwad.federation import (
     AtomsRequest,
     CellSums,
@@ -271,6 +271,19 @@ def _sum_beyond(
         return None
     total = float(reply.squares.sum()) - float(reply.masses @ request.potentials)
     return float(session.count * (total - reply.dual) / (2 * far))
+
+
+@attack("differencing of draws", "rounds about all rows but a random one")
+def difference_draws(session: AttackSession, _: np.random.Generator, most: int = 120) -> Floats:
+    """The row that each draw leaves out: the sum of all rows less that of the others."""
+    n, support = session.count, Measure(np.zeros((1, session.features)))
+    mean, guesses = need(session.cell_means(support)), []
+    for draw in range(session.queries(most, reserved=1)):
+        others = session.cell_means(support, samples=n - 1, draw=draw)
+        if others is None:
+            break
+        guesses.append(n * mean - (n - 1) * others[0])
+    return np.concatenate(guesses) if guesses else session.no_guesses
 
 
 @attack("averaging of repeats", "the same round twenty times")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -203,11 +203,15 @@ class AttackSession(Asker):
         points = np.random.default_rng(0).standard_normal((size, self.features))
         return CellsRequest("audit", Measure(points), 2.0, "diag")
 
-    def cell_means(self, support: Measure) -> Floats | None:
-        """Cell means (S, d) from a FedWaD round or a hub request, whichever is allowed."""
+    def cell_means(
+        self, support: Measure, samples: int | None = None, draw: int = 0
+    ) -> Floats | None:
+        """Cell means (S, d) from a FedWaD round or a hub request, whichever is allowed; those of
+        so many random `samples` from a round alone."""
         if self.uses("transport") and (self.may_ask("transport") or not self.may_ask("cells")):
             t = 0.5  # of FedWaD's interpolant
-            reply = self.ask(TransportRequest("audit", support, 2.0, t, "barycentric", False))
+            round_ = TransportRequest("audit", support, 2.0, t, "barycentric", False)
+            reply = self.ask(replace(round_, samples=samples, draw=draw))
             if not isinstance(reply, TransportReply) or len(reply.interpolant) != len(support):
                 return None
             return np.asarray((reply.interpolant.points - t * support.points) / (1 - t))

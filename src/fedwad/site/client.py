@@ -398,6 +398,8 @@ class Client:
     ) -> Reply:
         """Record a reply and return it. The same one `again` is no query."""
         values, content = describe_reply(reply)
+        if admitted.request.needs().subset:
+            content = f"about random rows; {content}"
         self.ledger.record(
             admitted.kind,
             "repeated" if again else "answered",
