@@ -62,23 +62,6 @@ def keep(name: str, rows: list[dict[str, Any]]) -> None:
     (KEPT / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def plot_growth(rows: list[dict[str, Any]], path: str) -> None:
-    """Time against n at S = 10 on two logarithmic axes, with a line of slope one."""
-    from matplotlib.figure import Figure
-
-    rows = [row for row in rows if row["S"] == 10]
-    n = [row["n"] for row in rows]
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    for column in ("cost matrix s", "solver s", "solve() s"):
-        axes.loglog(n, [row[column] for row in rows], "o-", label=column.removesuffix(" s"))
-    top = rows[-1]["solve() s"]
-    axes.loglog(n, [top * k / n[-1] for k in n], ":", color="grey", label="slope 1")
-    axes.set(xlabel="samples n (S = 10, d = 2)", ylabel="seconds, one thread")
-    axes.legend(frameon=False)
-    figure.savefig(path)
-
-
 def measured(name: str, full: bool = False) -> list[dict[str, Any]]:
     """The rows of a table, each reported to the standard error with the seconds since the start."""
     began, rows = time.perf_counter(), []
@@ -134,11 +117,6 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also into benchmarks/kept, from which scripts/refresh_docs.py writes the pages",
     )
-    found.add_argument(
-        "--plot",
-        metavar="FILE",
-        help="draw the table growth into this .svg or .png file",
-    )
     return found
 
 
@@ -153,8 +131,6 @@ def main() -> None:
     if options.keep:
         for name, rows in results.items():
             keep(name, rows)
-    if options.plot and "growth" in results:
-        plot_growth(results["growth"], options.plot)
     if options.json:
         print(json.dumps({"machine": machine(), **results}, indent=1))
         return

@@ -180,20 +180,5 @@ def _figures(found: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def draws(count: int = 5) -> list[dict[str, Any]]:
-    """Errors of the two fast ways on pairs drawn again, one row for each draw."""
-    rows = []
-    for n, d in PAIRS:
-        for seed in range(count):
-            x, y = pair(n, d, seed)
-            exact = fedwad.wasserstein(x, y)
-            row: dict[str, Any] = {"pair": f"{n} a side, d={d}", "draw": str(seed), "exact": exact}
-            for tool in ("fedwad.distance", "POT, BSP"):
-                value = TOOLS[tool][3](n, d)(x, y)[0]
-                row[tool] = f"{100 * (value / exact - 1):+.1f}%"
-            rows.append(row)
-    return rows
-
-
 if __name__ == "__main__":
     print(json.dumps(_alone(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

@@ -95,16 +95,3 @@ def measure(full: bool = False) -> Iterator[dict[str, Any]]:
         yield from table("fashion_mnist", CLIENTS, full, sizes=(10, 100), atoms_per=both)
     else:
         yield from table("mnist", (20,), full, sizes=(10, 50), atoms_per=both)
-
-
-def choices(full: bool = False) -> Iterator[dict[str, Any]]:
-    """MNIST: what equal or free masses and more neighbours change."""
-    return table(
-        "mnist",
-        (10, 100) if full else (20,),
-        full,
-        sizes=(10, 100) if full else (10, 50),
-        atoms_per=("class", "site") if full else ("class",),
-        n_neighbors=(1, 3, 5),
-        masses=("equal", "free"),
-    )

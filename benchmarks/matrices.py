@@ -17,7 +17,7 @@ import fedwad
 from benchmarks import plain
 from fedwad.compare.clusters import cluster, suggest
 from fedwad.datasets import Partition, partition
-from fedwad.federation import SummaryRequest, payload_bytes
+from fedwad.federation import SummaryRequest
 from fedwad.methods import Hub, Summary
 from fedwad.transport import Measure, labelled, solve
 from paper.data import load, random_code
@@ -225,27 +225,6 @@ def hundred() -> list[dict[str, Any]]:
         rows.append(
             {"method": name, "s": taken, "times faster": rival / taken, "MB up": m.traffic.up / 1e6}
         )
-    return rows
-
-
-def many() -> list[dict[str, Any]]:
-    """Growth from 10 to 1000 small clients (60 samples, d = 16): what all clients take together for
-    one matrix."""
-    rows = []
-    rng = np.random.default_rng(0)
-    for count in (10, 30, 100, 300, 1000):
-        fed = fedwad.local(
-            {f"c{k}": rng.standard_normal((60, 16)) + 0.2 * (k % 5) for k in range(count)}
-        )
-        request = SummaryRequest(4, "auto", 2.0, 0)
-        taken, answers = seconds(
-            lambda fed=fed, request=request: fed.ask(dict.fromkeys(fed.names, request))
-        )
-        row = {"clients": count, "client s": taken, "client ms each": 1000 * taken / count}
-        row["kB up each"] = sum(map(payload_bytes, answers.values())) / count / 1000
-        if count <= 100:
-            row["whole matrix s"] = seconds(lambda fed=fed: fedwad.matrix(fed, cells=4))[0]
-        rows.append(row)
     return rows
 
 

@@ -13,7 +13,7 @@ RELEASES = 5
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    """Gaussians, 100 support points, 20 rounds, t = 1/2: medians over five pairs of releases."""
+    """Gaussians, 100 support points, 20 rounds, own t: medians over five pairs of releases."""
     for d in (2, 8):
         for n in (300, 1000, 10_000):
             rng = np.random.default_rng(n + d)
@@ -37,7 +37,7 @@ def _labelled(n: int, shift: float, rng: np.random.Generator) -> tuple[np.ndarra
 
 def _row(x: Any, y: Any, exact: float, epsilon: float | None) -> dict[str, float]:
     labels = isinstance(x, tuple)
-    options: dict[str, Any] = {"support": 100, "rounds": 20, "t": 0.5, "labels": labels}
+    options: dict[str, Any] = {"support": 100, "rounds": 20, "labels": labels}
     if epsilon is not None:
         norm = 7.0 if labels else 3.5 * x.shape[1] ** 0.5
         options["privacy"] = fedwad.DP(

@@ -13,17 +13,13 @@ from threadpoolctl import threadpool_limits
 
 import fedwad
 from benchmarks import plain
-from fedwad.compare.rounds import FedWaDLoop
 from fedwad.federation import (
     Client,
     Dataset,
     LocalFederation,
-    MeteredFederation,
     Policy,
-    TransportReply,
 )
-from fedwad.methods import FedWaD
-from fedwad.transport import Measure, solve
+from fedwad.transport import Measure
 from fedwad.transport._small import small_support
 from fedwad.transport.costs import squared_distances
 from fedwad.transport.solving import assignment
@@ -125,33 +121,6 @@ def one_client_at_a_time(x: np.ndarray, y: np.ndarray) -> LocalFederation:
     )
 
 
-def loops() -> list[dict[str, Any]]:
-    """Whole FedWaD loops of 20 rounds, cost matrices and final messages included, against the
-    plain loop."""
-    rows = []
-    for n, size, d in ((10_000, 10, 2), (10_000, 100, 50)):
-        rng = np.random.default_rng(0)
-        x, y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 1
-        start = rng.standard_normal((size, d)) + 0.5
-        with threadpool_limits(1):
-            rival, reference = best(lambda x=x, y=y, start=start: plain.fedwad(x, y, start, 20), 1)
-            ours, found = best(
-                lambda fed, start=start: _rounds(fed, start),
-                3,
-                lambda x=x, y=y: one_client_at_a_time(x, y),
-            )
-        rows.append(
-            {
-                "problem": f"FedWaD, two clients of {n}, S={size}, d={d}, K=20",
-                "plain s": rival,
-                "ours s": ours,
-                "ratio": rival / ours,
-                "estimates agree to": abs(found / reference - 1),
-            }
-        )
-    return rows
-
-
 def whole() -> list[dict[str, Any]]:
     """Whole calls of `distance(method="fedwad")`, with estimate, interval, calibration and
     explanation, against the plain loop, which has none of them."""
@@ -183,80 +152,3 @@ def whole() -> list[dict[str, Any]]:
 
 def _whole(fed: LocalFederation, size: int, rounds: int) -> None:
     fedwad.distance(fed["x"], fed["y"], method="fedwad", support=size, rounds=rounds).explain()
-
-
-def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
-    """The paper's estimate alone, as the plain loop computes it."""
-    metered, loop = (
-        MeteredFederation(fed),
-        FedWaDLoop(Measure(start), FedWaD(reveal="every", t=0.5)),
-    )
-    for _ in range(rounds):
-        replies = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
-        loop.advance(*(replies[name] for name in fed.names))
-    final = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
-    return sum(reply.distance or 0.0 for reply in final.values())
-
-
-def n_jobs() -> list[dict[str, Any]]:
-    """A round with two equal clients, one after the other and in parallel threads."""
-    rows = []
-    for n, size, d in ((100_000, 100, 10), (20_000, 1000, 50)):
-        rng = np.random.default_rng(0)
-        x, y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 1
-        start = rng.standard_normal((size, d)) + 0.5
-        with threadpool_limits(1):
-            one, first = best(
-                lambda fed, start=start: _rounds(fed, start, 2),
-                3,
-                lambda x=x, y=y: one_client_at_a_time(x, y),
-            )
-            two, second = best(
-                lambda fed, start=start: _rounds(fed, start, 2),
-                3,
-                lambda x=x, y=y: fedwad.local({"x": x, "y": y}),
-            )
-        rows.append(
-            {
-                "problem": f"three rounds, two clients of {n}, S={size}, d={d}",
-                "one thread s": one,
-                "two threads s": two,
-                "ratio": one / two,
-                "same bits": str(first == second),
-            }
-        )
-    return rows
-
-
-def growth() -> list[dict[str, Any]]:
-    """Time against n, and against the floor: one pass that builds the cost matrix."""
-    rows = []
-    with threadpool_limits(1):
-        for n, size, d in (
-            (10**3, 10, 2),
-            (10**4, 10, 2),
-            (10**5, 10, 2),
-            (10**6, 10, 2),
-            (10**6, 100, 50),
-        ):
-            mu, nu, _ = problem(n, size, d)
-            floor, _ = best(lambda mu=mu, nu=nu: squared_distances(mu, nu), 2)
-            cost = squared_distances(mu, nu)
-            solver, _ = best(
-                lambda cost=cost, mu=mu, nu=nu: small_support(cost, mu.weights, nu.weights), 2
-            )
-            del cost
-            whole, plan = best(lambda mu=mu, nu=nu: solve(mu, nu), 2)
-            rows.append(
-                {
-                    "n": n,
-                    "S": size,
-                    "d": d,
-                    "cost matrix s": floor,
-                    "solver s": solver,
-                    "solve() s": whole,
-                    "solve() over floor": whole / floor,
-                    "gap": abs(plan.gap),
-                }
-            )
-    return rows

@@ -1,77 +1,16 @@
-"""A step of training a small network; the paper's three algorithms on MNIST."""
+"""Training in clusters and alone, beside pooled rows."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 import fedwad
 from fedwad.datasets import partition
 from paper.data import load
-
-
-def steps() -> list[dict[str, Any]]:
-    """Milliseconds for a step (batch 10) of one network, of one and of ten that train at once."""
-    if find_spec("torch") is None:
-        return []
-    import torch
-
-    from fedwad.learning.local import (
-        Phase,
-        SGDOptions,
-        Task,
-        TensorDataset,
-        build,
-        fastest_device,
-        train,
-    )
-
-    rng, where = np.random.default_rng(0), fastest_device()
-    rows = []
-    for word, features, samples in (("mlp", 784, 1000), ("cnn", 3072, 100)):
-        network = build(word, features, 10)
-        dataset = TensorDataset.of(
-            rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
-        )
-        start = torch.as_tensor(network.initial_weights(), device=where)
-        for count in (1, 10):
-            tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
-            taken = []
-            for _ in range(2):  # the first time loads what is loaded at first use
-                since = time.perf_counter()
-                train(network, dataset, tasks, SGDOptions((Phase(1),)))
-                taken.append(time.perf_counter() - since)
-            row = {"network": word, "networks": count, "device": where.type}
-            rows.append(row | {"ms": 1000 * min(taken) / (count * samples / 10)})
-    return rows
-
-
-def boosting(full: bool = False) -> Iterator[dict[str, Any]]:
-    """All samples of MNIST, or 200 a client, on 20 clients in five groups: each algorithm for all
-    together, and in clusters."""
-    if find_spec("torch") is None:
-        return
-    from fedwad.learning import Algorithm, TrainingOptions, train
-
-    since = time.perf_counter()
-    X, y = load("mnist")
-    sites = partition.class_pairs(X, y, clients=20, samples=None if full else 200, seed=0)
-    few = {name: (points[:500], labels[:500]) for name, (points, labels) in sites.items()}
-    groups = fedwad.matrix(few, labels=True).cluster(5)
-    fed = fedwad.local(sites)
-    yield {"part": "data, distances, clusters", "s": time.perf_counter() - since}
-    for algorithm in get_args(Algorithm):
-        for name, chosen in (("vanilla", None), ("clusters", groups)):
-            start = time.perf_counter()
-            options = TrainingOptions(algorithm, test_size=1 / 7)
-            result = train(fed, options, groups=chosen, equal_weights=True, test_every_round=False)
-            taken = time.perf_counter() - start
-            yield {"part": f"{algorithm}, {name}", "s": taken, "accuracy %": 100 * result.mean}
-    yield {"part": "together", "s": time.perf_counter() - since}
 
 
 def fair(full: bool = False) -> Iterator[dict[str, Any]]:
