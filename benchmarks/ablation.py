@@ -1,6 +1,6 @@
 """What each fixed number that is statistical or tuned does: half, twice, or taken away.
 
-    python -m benchmarks.ablation [--only TEXT] [--jobs N]
+    python -m benchmarks.ablation [--only TEXT]
     python -m benchmarks calibration
 
 The first patches a copy of the package, one number at a time, and runs a task with it in a process
@@ -21,7 +21,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,8 @@ def small_supports() -> Result:
     from fedwad.transport._small import small_support
 
     found = {}
-    for n, size, d in ((10_000, 10, 20), (10_000, 100, 20), (3000, 600, 5), (4000, 40, 2)):
+    problems = (10_000, 10, 20), (10_000, 100, 20), (10_000, 300, 2), (3000, 1000, 2), (4000, 40, 2)
+    for n, size, d in problems:
         rng = np.random.default_rng(n + size)
         x, y = rng.normal(size=(n, d)), rng.normal(size=(size, d)) + 0.5
         cost, a, b = ground_cost(x, y), np.full(n, 1 / n), np.full(size, 1 / size)
@@ -344,11 +344,12 @@ NUMBERS: tuple[tuple[str, str, str | None, str], ...] = (
     ("transport/_small/levels.py", "finest: float = 0.07", None, "small_supports"),
     ("transport/_small/levels.py", "bids: int = 6", None, "small_supports"),
     ("transport/_small/levels.py", "fewest: int = 32", "10**6", "small_supports"),
-    ("transport/dense.py", "_TOLERANCE = 0.008", None, "assignments"),
-    ("transport/dense.py", "_COARSEST, _GROWTH, _SHRINK = 64, 4, 5.0",
-     "10**6, 4, 5.0", "assignments"),
-    ("transport/dense.py", "_LANES = 32", None, "assignments"),
-    ("transport/solving.py", "_COARSEST = 256", "10**6", "assignments"),
+    ("transport/dense.py", "tolerance: float = 0.008", None, "assignments"),
+    ("transport/dense.py", "coarsest: int = 64", "10**6", "assignments"),
+    ("transport/dense.py", "growth: int = 4", None, "assignments"),
+    ("transport/dense.py", "shrink: float = 5.0", None, "assignments"),
+    ("transport/dense.py", "lanes: int = 32", None, "assignments"),
+    ("transport/solving.py", "direct: int = 256", "10**6", "assignments"),
     ("transport/measures.py", "numbers: int = 1 << 17", None, "costs"),
     ("statistics/cells.py", "iterations: int = 25", None, "estimates"),
     ("statistics/cells.py", "sampled: int = 4096", "10**9", "costs"),
@@ -375,8 +376,8 @@ NUMBERS: tuple[tuple[str, str, str | None, str], ...] = (
     ("statistics/blocking.py", "    far: float = 9.0", "1e9", "tests"),
     ("statistics/blocking.py", "    clip: float = 2.0", "6.0", "tests"),
     ("statistics/blocking.py", "PAIRED = 8", "0", "tests"),
-    ("transport/costs.py", "CANCELLATION = 1e-4", "0.0", "costs"),
-    ("transport/dense.py", "_BIDS = 1000", None, "assignments"),
+    ("transport/costs.py", "cancelled: float = 1e-4", "0.0", "costs"),
+    ("transport/dense.py", "bids: int = 1000", None, "assignments"),
     ("transport/_small/levels.py", "    steps: int = 50", None, "small_supports"),
     ("compare/clusters.py", "largest_gap >= (0.5 if count > 3 else 1.5)",
      "(0.0 if count > 3 else 1.5)", "clusters"),
@@ -404,22 +405,26 @@ def patches(text: str, without: str | None) -> Iterator[tuple[str, str]]:
         yield "without", f"{name}= {without}"
 
 
-def patched(change: tuple[str, str, str] | None, task: str) -> Result:
-    """The result of a task with a change of one file, in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(SOURCE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc"))
-        if change is not None:
-            path = Path(folder, "fedwad", change[0])
-            code = path.read_text()
-            assert code.count(change[1]) == 1, change
-            path.write_text(code.replace(change[1], change[2]))
-        root = str(Path(__file__).parents[1])
-        keep = {"PYTHONPATH": os.pathsep.join([folder, root]), "NUMBA_CACHE_DIR": folder}
-        done = subprocess.run(  # noqa: S603
-            [sys.executable, "-m", "benchmarks.ablation", "--task", task],
-            env=os.environ | keep, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return json.loads(done.stdout) if done.returncode == 0 else {}
+def patched(folder: Path, change: tuple[str, str, str] | None, task: str) -> Result:
+    """The result of a task with a change of one file, in a process of its own.
+
+    The file is put back as it was, so what was compiled of the others stays in `folder`.
+    """
+    if change is not None:
+        path = folder / "fedwad" / change[0]
+        code, times = path.read_text(), path.stat()
+        assert code.count(change[1]) == 1, change
+        path.write_text(code.replace(change[1], change[2]))
+    root = str(Path(__file__).parents[1])
+    keep = {"PYTHONPATH": os.pathsep.join([str(folder), root]), "NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "benchmarks.ablation", "--task", task],
+        env=os.environ | keep, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if change is not None:
+        path.write_text(code)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
 def verdict(before: Result, after: Result) -> tuple[str, str]:
@@ -442,32 +447,33 @@ def verdict(before: Result, after: Result) -> tuple[str, str]:
     return text, "matters" if abs(times[slow]) >= 0.15 else "no effect"
 
 
-def numbers(only: str = "", jobs: int = 1) -> Iterator[Row]:
+def numbers(only: str = "") -> Iterator[Row]:
     """What each fixed number does: half, twice, or taken away."""
-    chosen = [one for one in NUMBERS if only in one[0] + one[1]]
-    with ThreadPoolExecutor(jobs) as pool:
-        before = {task: patched(None, task) for task in dict.fromkeys(one[3] for one in chosen)}
-        changes = [
-            (label, path, text, task, pool.submit(patched, (path, text, new), task))
-            for path, text, without, task in chosen
-            for label, new in patches(text, without)
-        ]
-        for label, path, text, task, result in changes:
-            effect, says = verdict(before[task], result.result())
-            yield {"number": f"{path}: {text}", "is": label, "effect": effect, "verdict": says}
+    before: dict[str, Result] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(SOURCE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.nb?"))
+        for path, text, without, task in NUMBERS:
+            if only not in path + text:
+                continue
+            if task not in before:
+                before[task] = patched(folder, None, task)
+            for label, new in patches(text, without):
+                effect, says = verdict(before[task], patched(folder, (path, text, new), task))
+                yield {"number": f"{path}: {text.strip()}", "is": label, "effect": effect,
+                       "verdict": says}  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--task", choices=[*TASKS])
     given = parser.parse_args()
     if given.task:
         print(json.dumps(TASKS[given.task]()))
         return
-    for row in numbers(given.only, given.jobs):
-        print(" | ".join(row.values()), flush=True)
+    for row in numbers(given.only):
+        print("|", " | ".join(row.values()), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_MAX_SHOWN = 50  # points in a notebook
-
 
 def decode(schema: Schema, point: Floats) -> dict[str, str]:
     """An encoded row in the columns' own units and levels."""
@@ -227,7 +225,7 @@ class CoresetResult(PointsResult):
         facts, rows = super()._repr_html_(), self.rows
         if not rows:
             return facts
-        order = np.argsort(-self.weights, kind="stable").tolist()[:_MAX_SHOWN]
+        order = np.argsort(-self.weights, kind="stable").tolist()[:50]
         lines = [("", [f"{self.weights[k]:.1%}", *rows[k].values()]) for k in order]
         return facts + html_rows("The heaviest points first.", ("weight", *rows[0]), lines)
 

@@ -8,9 +8,6 @@ import numpy as np
 
 from fedwad.transport.measures import Floats, Indices, LabelledMeasure, Measure, row_slices
 
-# |x|^2 + |y|^2 - 2 x.y loses digits when the result is this much smaller than its terms.
-CANCELLATION = 1e-4
-
 
 def squared_distances(mu: Measure, nu: Measure) -> Floats:
     """All |x_i - y_j|^2, without materialising the class columns of labelled measures."""
@@ -81,10 +78,14 @@ def _squares(x: Floats, y: Floats, x_norms: Floats | None = None) -> Floats:
     return np.asarray(cdist(x, y, "sqeuclidean"))
 
 
-def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None) -> Floats:
+def _squares_by_product(
+    x: Floats, y: Floats, x_norms: Floats | None, cancelled: float = 1e-4
+) -> Floats:
     """|x|^2 - 2 x.y + |y|^2, about the common mean unless the norms of x are given.
 
-    One matrix product of (x, |x|^2, 1) and (-2 y, 1, |y|^2) has all three terms.
+    One matrix product of (x, |x|^2, 1) and (-2 y, 1, |y|^2) has all three terms. It loses digits
+    where the result is below the part `cancelled` of the terms; these entries are computed from
+    differences.
     """
     d = x.shape[1]
     centre = np.zeros(d) if x_norms is not None else (x.mean(axis=0) + y.mean(axis=0)) / 2
@@ -103,9 +104,9 @@ def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None) -> Floats:
         )
         block[:, d] = block_norms
         np.matmul(block, right.T, out=result)
-        if result.min() >= CANCELLATION * (block_norms.max() + y_norms.max()):
+        if result.min() >= cancelled * (block_norms.max() + y_norms.max()):
             continue
-        i, j = np.nonzero(result < CANCELLATION * (block_norms[:, None] + y_norms))
+        i, j = np.nonzero(result < cancelled * (block_norms[:, None] + y_norms))
         result[i, j] = _paired_squares(x[rows], y, i, j)
     return squares
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedwad.transport._small.paths import NONE
 from fedwad.transport.compiled import (
     compiled_entry,
     compiled_inner,
@@ -24,14 +25,9 @@ from fedwad.transport.compiled import (
 )
 from fedwad.transport.measures import Floats, Indices
 
-NONE = -1  # no row or column
 _LARGEST_INTEGER = np.int32(2**31 - 1)
 _PADDING = np.int32(2**31 - 2)  # costs of columns that no row takes
-_BIDS = 1000  # for each row, on average; an auction with more is given up
 _LOWEST = -(1 << 30)  # potentials below it may overflow
-_TOLERANCE = 0.008  # of the cost, in an auction
-_COARSEST, _GROWTH, _SHRINK = 64, 4, 5.0
-_LANES = 32  # numbers that compiled loops take at a time; tables are padded to a multiple
 
 Integers = NDArray[np.int32]
 
@@ -138,8 +134,8 @@ def _first(values, best):
 
 
 @compiled_inner
-def _auction(cost, g, tolerance, scratch, values):
-    """Assign a column to each row by bids, which lower the potentials g.
+def _auction(cost, g, tolerance, bids, scratch, values):
+    """Assign a column to each row by bids, which lower the potentials g; at most `bids` a row.
 
     The columns are written into the first row of `scratch`, an integer array (3, n). Returned is
     the mean cost, or -1 if too many bids were made.
@@ -148,7 +144,7 @@ def _auction(cost, g, tolerance, scratch, values):
     cols, rows, unassigned = scratch[0], scratch[1], scratch[2]
     for i in range(n):
         rows[i], unassigned[i] = NONE, i
-    n_unassigned, bids_left = n, _BIDS * n
+    n_unassigned, bids_left = n, bids * n
     while n_unassigned > 0:
         n_unassigned -= 1
         bids_left -= 1
@@ -171,44 +167,55 @@ def _auction(cost, g, tolerance, scratch, values):
 
 
 @compiled_entry
-def _run_auctions(costs, potentials, tolerances, scratch, values, mean_costs):
+def _run_auctions(costs, potentials, tolerances, part, shrink, bids, scratch, values, mean_costs):
     """Auctions of falling tolerance for each table of costs.
 
-    The tolerance is `tolerances[k]` at first, and is divided by five until it is at most 0.8% of
-    the mean cost. Columns are written into `scratch` as in `_auction`, and the mean costs, -1 where
-    an auction was given up, into `mean_costs`.
+    The tolerance is `tolerances[k]` at first, and is divided by `shrink` until it is at most `part`
+    of the mean cost. Columns are written into `scratch` as in `_auction`, and the mean costs into
+    `mean_costs`, -1 where an auction was given up.
     """
     for k in range(len(costs)):
         current = tolerances[k]
         while True:
             tolerance = np.int32(current) if current > 1.0 else np.int32(1)
-            mean_cost = _auction(costs[k], potentials[k], tolerance, scratch[k], values)
-            target = _TOLERANCE * mean_cost if _TOLERANCE * mean_cost > 1.0 else 1.0
+            mean_cost = _auction(costs[k], potentials[k], tolerance, bids, scratch[k], values)
+            target = part * mean_cost if part * mean_cost > 1.0 else 1.0
             if mean_cost < 0.0 or current <= target:
                 break
-            current = current / _SHRINK if current / _SHRINK > target else target
+            current = current / shrink if current / shrink > target else target
         mean_costs[k] = mean_cost
 
 
-def new_tables(count: int, n: int, columns: int) -> Integers:
-    """Tables of costs to be filled, with further columns, too expensive for any row, so that rows
-    fill vectors."""
-    tables = np.empty((count, n, -(-columns // _LANES) * _LANES), np.int32)
+def new_tables(count: int, n: int, columns: int, lanes: int = 32) -> Integers:
+    """Tables of costs to be filled, with further columns, too expensive for any row.
+
+    With them rows have a multiple of `lanes` numbers, so many as compiled loops take at a time.
+    """
+    tables = np.empty((count, n, -(-columns // lanes) * lanes), np.int32)
     tables[:, :, columns:] = _PADDING
     return tables
 
 
-def assign_nearly(integers: Integers) -> tuple[Indices, Floats]:
-    """Assign rows to columns at most 0.8% above the least cost, for k of `new_tables`.
+def assign_nearly(
+    integers: Integers,
+    tolerance: float = 0.008,
+    coarsest: int = 64,
+    growth: int = 4,
+    shrink: float = 5.0,
+    bids: int = 1000,
+) -> tuple[Indices, Floats]:
+    """Assign rows to columns at most the part `tolerance` above the least cost, for k tables.
 
-    Costs must not exceed some 2^27. Potentials come from subsamples, each four times larger than
-    the one before, and from auctions of falling tolerance. Returns the column of each row (k, n)
+    Costs must not exceed some 2^27. Potentials come from subsamples, the smallest of at most
+    `coarsest` rows and each `growth` times larger than the one before, and from auctions of falling
+    tolerance (benchmarks/ablation.md). An auction with more than `bids` for each row, on average,
+    is given up. Returns the column of each row (k, n)
     and the mean costs (k,), negative where auctions take too many steps.
     """
     count, n, _ = integers.shape
     step = 1
-    while n // step > _COARSEST:
-        step *= _GROWTH
+    while n // step > coarsest:
+        step *= growth
     sample = _subsample(integers, n, step)
     tables = sample[:, :, : sample.shape[1]]
     tolerances: Floats = (tables.mean(axis=2) - tables.min(axis=2)).mean(axis=1) / 4
@@ -216,20 +223,19 @@ def assign_nearly(integers: Integers) -> tuple[Indices, Floats]:
     values = np.empty(integers.shape[2], np.int32)
     while True:
         scratch, mean_costs = np.empty((count, 3, sample.shape[1]), np.int64), np.empty(count)
-        _run_auctions(
-            sample, g, np.maximum(tolerances, 1.0), scratch, values[: sample.shape[2]], mean_costs
-        )
+        rules = np.maximum(tolerances, 1.0), tolerance, shrink, bids
+        _run_auctions(sample, g, *rules, scratch, values[: sample.shape[2]], mean_costs)
         failed |= mean_costs < 0
         if step == 1:
             return scratch[:, 0], np.where(failed, -1.0, mean_costs)
         g[failed] = 0
         f = (sample - g[:, None, :]).min(axis=2)
-        step //= _GROWTH
-        finer = integers[:, :: step * _GROWTH, :n:step] - f[:, :, None]
+        step //= growth
+        finer = integers[:, :: step * growth, :n:step] - f[:, :, None]
         sample = _subsample(integers, n, step)
         g = np.zeros((count, sample.shape[2]), np.int32)
         g[:, : sample.shape[1]] = finer.min(axis=1)
-        tolerances = _SHRINK * _TOLERANCE * mean_costs
+        tolerances = shrink * tolerance * mean_costs
 
 
 def _subsample(integers: Integers, n: int, step: int) -> Integers:

@@ -21,8 +21,6 @@ from fedwad.errors import InputError
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-TINY = 1e-100  # smaller coordinates have squares that may underflow to zero
-
 
 @dataclass(frozen=True, eq=False)
 class Measure:

@@ -18,11 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedwad.errors import CertificateError, InputError
 from fedwad.transport._small import small_support
 from fedwad.transport.costs import squared_distances, to_power
-from fedwad.transport.measures import TINY, Floats, Indices, Measure, row_slices
+from fedwad.transport.measures import Floats, Measure
 from fedwad.transport.plans import Plan, Proof, Solution, row_potentials
-from fedwad.transport.pot import linear_sum_assignment, simplex
-
-_COARSEST = 256  # rows up to which an assignment is solved directly, by SciPy
+from fedwad.transport.pot import simplex
 
 
 def wasserstein(
@@ -184,11 +182,11 @@ def _usable_start(start: Floats | None, nu: Measure, length: float, p: float) ->
     return scaled if np.isfinite(scaled).all() else None
 
 
-def _rescale(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
-    """Both measures divided by a common factor, and the factor: 1, or a power of two if the
-    squares of coordinates may underflow."""
+def _rescale(mu: Measure, nu: Measure, tiny: float = 1e-100) -> tuple[Measure, Measure, float]:
+    """Both measures divided by a common factor, and the factor: 1, or a power of two if all
+    coordinates are below `tiny`, whose square may underflow."""
     largest = max(mu.max_abs, nu.max_abs)
-    if largest == 0 or largest >= TINY:
+    if largest == 0 or largest >= tiny:
         return mu, nu, 1.0
     scale, origin = _power_of_two(largest), np.zeros(mu.dimension)
     return mu.moved(origin, 1 / scale), nu.moved(origin, 1 / scale), scale
@@ -257,19 +255,23 @@ def _cumulative(a: Floats, b: Floats) -> tuple[NDArray[Any], NDArray[Any], float
     return a_ends, np.maximum.accumulate(b_ends), 1.0
 
 
-def assignment(cost: Floats, start: Floats | None = None) -> Solution:
+def assignment(cost: Floats, start: Floats | None = None, direct: int = 256) -> Solution:
     """Optimal assignment of rows to columns, each of mass 1/n, with potentials.
 
     Long augmenting paths take most of the time. The cost is therefore first reduced by the
     potentials of a four times smaller problem, recursively: the optimum stays the same, and paths
     become short. If `start` is given, the column potentials of a similar problem, they are used
-    instead of smaller problems.
+    instead of smaller problems. Up to `direct` rows the network simplex takes milliseconds, less
+    than to load compiled code.
     """
     n = len(cost)
+    if n <= direct:
+        uniform = np.full(n, 1.0 / n)
+        return network_simplex(cost, uniform, uniform)
+    from fedwad.transport.dense import match
+
     if start is not None:
         g = start
-    elif n <= _COARSEST:
-        g = np.zeros(n)
     else:
         sample = np.arange(n // 4) * 4
         coarse = assignment(np.ascontiguousarray(cost[np.ix_(sample, sample)]))
@@ -279,44 +281,8 @@ def assignment(cost: Floats, start: Floats | None = None) -> Solution:
     reduced -= f[:, None]
     least = reduced.min(axis=0)
     reduced -= least
-    if n > _COARSEST:
-        from fedwad.transport.dense import match
-
-        cols, u, v = match(reduced)
-    else:  # too small to be worth loading compiled code
-        rows, cols = linear_sum_assignment(reduced)
-        v = _column_potentials(reduced, cols)
-        u = reduced[rows, cols] - v[cols]
+    cols, u, v = match(reduced)
     return Solution(np.arange(n), cols.astype(np.int64), np.full(n, 1.0 / n), f + u, g + least + v)
-
-
-def _column_potentials(cost: Floats, cols: Indices) -> Floats:
-    """Potentials of the columns, which SciPy does not return.
-
-    They are shortest-path lengths in the graph on columns whose edge k -> j costs c_ij - c_ik,
-    where i is the row assigned to k; an optimal assignment has no negative cycle there.
-    The method is Bellman-Ford from a virtual source. It relaxes only rows whose own column has
-    improved.
-    """
-    n = len(cost)
-    matched = cost[np.arange(n), cols]
-    rounding_error = 4 * np.finfo(np.float64).eps * float(cost.max(initial=0.0))
-    row_of = np.empty(n, dtype=np.int64)
-    row_of[cols] = np.arange(n)
-    g = np.zeros(n)
-    active = np.arange(n)
-    for _ in range(n):  # a shortest path has at most n edges
-        if not len(active):
-            break
-        improved = np.zeros(n, dtype=bool)
-        for some in row_slices(len(active), n):
-            rows = active[some]
-            candidate = (cost[rows] + (g[cols[rows]] - matched[rows])[:, None]).min(axis=0)
-            better = candidate < g - rounding_error
-            g[better] = candidate[better]
-            improved |= better
-        active = row_of[improved]
-    return g
 
 
 def network_simplex(cost: Floats, a: Floats, b: Floats, pivots: int = 10**9) -> Solution:
