@@ -250,6 +250,10 @@ def test_ways_of_spelling_are_one_sentence():
     _, conflicts = agreed({"a": here, "b": here.assign(sex=here.sex.str.upper())})
     assert [(c.column, c.sites, c.problem) for c in conflicts] == [("sex", ("a", "b"), "spelling")]
     assert all(f"'{level}'" in conflicts[0].sentence for level in "fmFM")
+    both = here.assign(sex=np.where(here.index % 2, here.sex, here.sex.str.upper()))
+    _, (conflict, *_) = agreed({"a": both, "b": both})
+    assert conflict.sites == ("a",)
+    assert conflict.sentence.count(" at a") == 1
 
 
 def test_a_summary_says_nothing_twice():

@@ -70,6 +70,23 @@ def test_text_files_of_every_form_are_the_same_table(tmp_path, separator, encodi
     assert contents(read_table(path)) == EXPECTED
 
 
+def test_a_file_joined_from_two_encodings_has_each_word_once(tmp_path):
+    lines = "Zürich,1\nKöln,2\n"
+    content = b"city,u\n" + lines.encode("cp1252") + lines.encode()
+    (tmp_path / "a.csv").write_bytes(content)
+    assert read_table(tmp_path / "a.csv")["city"].levels == ("Köln", "Zürich")
+    with fails(InputError, "wrong-encoding"):
+        read_table(tmp_path / "a.csv", encoding="utf-8")
+
+
+@pytest.mark.parametrize("word", ["unknown", "not recorded", "unbekannt"])
+def test_words_for_a_missing_value_among_numbers(tmp_path, word):
+    (tmp_path / "a.csv").write_text(f"dose,sex\n1.5,f\n{word},{word}\n2,m\n")
+    found = contents(read_table(tmp_path / "a.csv"))
+    assert found["dose"] == ("number", [1.5, None, 2.0])
+    assert found["sex"] == ("category", ["f", word, "m"])
+
+
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.tsv.gz", "a.gz", "a.csv"])
 def test_gzip(tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(TEXTS["\t"].encode("utf-16")))
@@ -295,7 +312,7 @@ def test_plain_numbers(tmp_path):
     [
         ("u,v\n1,2\n3,\n4,5\n6,\n", "missing-values", ("'v'", "rows 2, 4")),
         ("u,city\n1,Paris\n2,Oslo\n", "not-a-number", ("'city'",)),
-        ("u,v\n1,2\n3,unknown\n4,5\n", "not-a-number", ("'v'", "row 2")),
+        ("u,v\n1,2\n3,varies\n4,5\n", "not-a-number", ("'v'", "row 2")),
         ("id,u,city\nA1,1,Paris\nA2,2,Oslo\n", "not-a-number", ("'id', 'city'",)),
         ("u,v\n1,2\n3,inf\n", "infinite-values", ("'v'", "row 2")),
         (",u\n0,1\n1,2\n", "bad-name", ("index=False",)),
@@ -631,6 +648,10 @@ def test_a_last_row_with_one_value_stays(tmp_path):
         (["2020-01", "2020-02"], [18262, 18293]),
         (["Jan 2020", "Feb 2020"], [18262, 18293]),
         (["20200131", "20200201", "20200301"], [18292, 18293, 18322]),
+        (["31JAN2020", "01FEB2020"], [18292, 18293]),
+        (["Jan-31-2020", "Feb-1-2020"], [18292, 18293]),
+        (["2020Q1", "2019Q4"], [18262, 18170]),
+        (["Q1 2020", "Q42019"], [18262, 18170]),
     ],
 )
 def test_dates_with_times_and_without_days(tmp_path, texts, days):
@@ -638,6 +659,13 @@ def test_dates_with_times_and_without_days(tmp_path, texts, days):
     column = read_table(tmp_path / "a.csv")["seen"]
     assert column.kind == "date"
     np.testing.assert_allclose(column.values, days, rtol=1e-12)
+
+
+def test_times_of_day_are_hours(tmp_path):
+    (tmp_path / "a.csv").write_text("seen\n6:30\n?\n18:45:36\n2:15 PM\n")
+    column = read_table(tmp_path / "a.csv")["seen"]
+    assert column.kind == "number"
+    np.testing.assert_allclose(column.values, [6.5, np.nan, 18.76, 14.25])
 
 
 def test_large_numbers_are_no_dates():

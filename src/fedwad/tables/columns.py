@@ -30,8 +30,8 @@ MISSING = (
 )
 #: Texts that stand for a missing value if all the others in the column are numbers or dates.
 _WEAK_MISSING = (
-    *("none", "not done", "-", "--", ".", "*"),
-    *("n.a.", "k.a.", "n.d.", "n/d", "nd", "n.v."),
+    *("none", "not done", "-", "--", ".", "*", "unknown", "unk", "not known", "not recorded"),
+    *("n.a.", "k.a.", "n.d.", "n/d", "nd", "n.v.", "not available", "unbekannt"),
 )
 
 _DECIMAL_POINT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -49,12 +49,14 @@ _WHOLE = re.compile(r"-?\d+\.0+")  # such as 1.0
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 # Dates that can be read in one way, with the months as numbers or by their names.
 _DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m")
-_SHORT = ("%b %d %Y", "%b %d, %Y", "%d %b %Y", "%d-%b-%Y", "%b %Y", "%b-%Y")
+_SHORT = ("%b %d %Y", "%b %d, %Y", "%b-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d%b%Y", "%b %Y", "%b-%Y")
 _WORD_FORMATS = (*_SHORT, *(format_.replace("%b", "%B") for format_ in _SHORT))
 _AMBIGUOUS_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
+_QUARTER = re.compile(r"\A(\d{4})[ -]?Q([1-4])\Z|\AQ([1-4])[ -]?(\d{4})\Z")  # 1974Q1, Q1 1974
 _TIME = re.compile(
     r"[ T](\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?(?: ?([AaPp])[Mm])?(?:Z| ?([+-]\d\d):?(\d\d))?"
 )
+_IN_HOURS = "is read as times of day, in hours"
 _EPOCH = datetime(1970, 1, 1)
 _SECONDS_PER_DAY = 86400.0
 
@@ -181,7 +183,12 @@ def _detect_kind(words: list[str], decimal: str) -> tuple[ReadKind, Sequence[Any
         kind: ReadKind = "number"
         detail, values = "", _read_numbers(others, decimal)
         if values is None:
-            kind, values = "date", _read_dates(others)
+            months = [_QUARTER.sub(_first_month, word) for word in others]
+            kind, values = "date", _read_dates(months)
+        if values is None:
+            times = [_split_time(f" {word}") for word in others]
+            if not any(day for day, _ in times):
+                kind, values, detail = "number", [24.0 * time for _, time in times], _IN_HOURS
         if values is None:
             kind, (values, detail) = "number", _read_measured(others, decimal)
         if values is not None:
@@ -255,6 +262,12 @@ def _read_dates(words: Sequence[str]) -> list[float] | None:
         if fitting and (several or len(fitting) == 1):
             return [fitting[0][day] + time for day, time in pairs]
     return None
+
+
+def _first_month(quarter: re.Match[str]) -> str:
+    """2019-10 for 2019Q4."""
+    year, number, early, later = quarter.groups(default="")
+    return f"{year}{later}-{3 * int(number + early) - 2:02d}"
 
 
 def _split_time(word: str) -> tuple[str, float]:

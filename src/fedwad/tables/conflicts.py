@@ -337,13 +337,13 @@ def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
         if typo or words[one] == words[two]:
             pairs.setdefault((sites[one][0], sites[two][0]), []).append((one, two))
     for (here, there), levels in pairs.items():
-        ones, twos = (
-            join_names([f"'{level}'" for level in side]) for side in zip(*levels, strict=True)
-        )
-        sentence = (
-            f"Column '{name}' has {ones} at {here} and {twos} at {there}; if they are the same,"
-            " spell them one way."
-        )
+        if here == there:
+            held = ", ".join(f"'{one}' and '{two}'" for one, two in levels) + f" at {here}"
+        else:
+            sides = ([f"'{level}'" for level in side] for side in zip(*levels, strict=True))
+            ones, twos = map(join_names, sides)
+            held = f"{ones} at {here} and {twos} at {there}"
+        sentence = f"Column '{name}' has {held}; if they are the same, spell them one way."
         yield Conflict(name, tuple(dict.fromkeys((here, there))), "spelling", sentence)
 
 

@@ -11,9 +11,8 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,7 +178,7 @@ def _read_lines(
 def _line_batches(path: Path, encoding: str | None, batch_bytes: int) -> Iterator[bytes]:
     """The lines of a text file in UTF-8, about so many bytes of them; no quoted cell is cut."""
     rest = b""
-    for block in _in_utf8(partial(_blocks, path, batch_bytes), encoding, path):
+    for block in _in_utf8(_blocks(path, batch_bytes), encoding, path):
         rest += block
         end = rest.rfind(b"\n")
         while end >= 0 and rest.count(b'"', 0, end) % 2:
@@ -556,11 +555,7 @@ def read_utf8(path: Path, encoding: str | None = None, elementwise: bool = False
         blocks.append(block)
         size += len(block)
         check_size(size, path)
-    if elementwise and encoding is None:
-        start = b"".join(blocks[:1])
-        encoding = next((name for bom, name in _BOMS if start.startswith(bom)), "utf-8")
-    errors = "replace" if elementwise else "strict"
-    text = b"".join(_in_utf8(lambda: blocks, encoding, path, errors))
+    text = b"".join(_in_utf8(iter(blocks), encoding, path, elementwise))
     return text.replace(b"\0", "\ufffd".encode()) if elementwise else text
 
 
@@ -578,20 +573,35 @@ def _blocks(path: Path, size: int = _CHUNK_BYTES) -> Iterator[bytes]:
         ) from None
 
 
+def _from_cp1252(error: Any) -> tuple[str, int]:
+    """Bytes that are no UTF-8 as Windows-1252, which Excel writes, has them."""
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error("fedwad.cp1252", _from_cp1252)
+
+
 def _in_utf8(
-    blocks: Callable[[], Iterable[bytes]], encoding: str | None, path: Path, errors: str = "strict"
+    blocks: Iterator[bytes], encoding: str | None, path: Path, elementwise: bool = False
 ) -> Iterator[bytes]:
-    """The blocks of a text in UTF-8, without a byte order mark; `encoding` is detected if None."""
-    known = encoding or _encoding_of(iter(blocks()))
-    if encoding is None and known == "utf-8":
-        yield from blocks()
-        return
-    if encoding is None and known == "cp1252":  # which leaves five byte values undefined
-        errors = "replace"
+    """The blocks of a text in UTF-8, without a byte order mark.
+
+    Unless an `encoding` is given, a byte order mark decides, or that about every other byte is zero
+    (UTF-16). Else what is no UTF-8 is Windows-1252, also where files of both were joined.
+    """
+    first = next(blocks, b"")
+    half = len(first[:4096]) // 2
+    names = [name for bom, name in _BOMS if first.startswith(bom)]
+    for zeros, name in ((first[1:4096:2], "utf-16-le"), (first[:4096:2], "utf-16-be")):
+        if half and zeros.count(0) > 0.7 * half and not elementwise:
+            names.append(name)
+    known = encoding or (*names, "utf-8")[0]
+    errors = "replace" if elementwise else "strict" if encoding else "fedwad.cp1252"
+    errors = errors if elementwise or known.startswith("utf-8") else "strict"
     mark = "\ufeff"
     try:
         b"".decode(known)  # LookupError unless it is an encoding of texts
-        for text in codecs.iterdecode(blocks(), known, errors):
+        for text in codecs.iterdecode(chain([first], blocks), known, errors):
             yield text.removeprefix(mark).encode()
             mark = ""
     except (LookupError, UnicodeError) as error:
@@ -599,28 +609,6 @@ def _in_utf8(
         if isinstance(error, LookupError):
             problem = f"There is no encoding '{known}'; give one such as utf-8, utf-16 or cp1252."
         raise InputError(problem, "wrong-encoding") from None
-
-
-def _encoding_of(blocks: Iterator[bytes]) -> str:
-    """The encoding of a text that comes in blocks.
-
-    A byte order mark decides first. Without one, the text is UTF-16 if about every other byte is
-    zero, UTF-8 if the bytes decode as such, and otherwise Windows-1252, which Excel writes.
-    """
-    first = next(blocks, b"")
-    half = len(first[:4096]) // 2
-    for bom, name in _BOMS:
-        if first.startswith(bom):
-            return name
-    for zeros, name in ((first[1:4096:2], "utf-16-le"), (first[:4096:2], "utf-16-be")):
-        if half and zeros.count(0) > 0.7 * half:
-            return name
-    try:
-        for _ in codecs.iterdecode(chain([first], blocks), "utf-8"):
-            pass
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
 
 
 def largest_size() -> int:
