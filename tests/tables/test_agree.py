@@ -156,6 +156,31 @@ def test_sites_with_the_same_other_codes_share_a_sentence():
     assert found.sites == ("oslo", "paris", "rome")
 
 
+def test_other_levels_of_the_same_codes_are_no_other_coding():
+    rng = np.random.default_rng(0)
+    months = {"Dec": [1, 4], "June": [2, 3], "March": [1, 2], "Sept": [3, 4]}
+    tables = {m: pd.DataFrame({"season": rng.choice(s, 100)}) for m, s in months.items()}
+    assert "coding" not in [c.problem for c in agreed(tables)[1]]
+    few = {"one": clinic(), "two": clinic().assign(sex=["x", "y"] * 4 + ["f"] * 192)[:8]}
+    assert "coding" not in [c.problem for c in agreed(few, 3)[1]]
+
+
+def test_sites_without_a_value_share_a_sentence():
+    here = clinic()
+    tables = {"a": here, "b": here.assign(chol=np.nan), "c": here.assign(chol=np.nan)}
+    found = [c for c in agreed(tables)[1] if c.problem == "all missing"]
+    assert [(c.sites, c.sentence) for c in found] == [
+        (("b", "c"), "Column 'chol' has no value at b and c.")
+    ]
+
+
+def test_one_odd_value_is_no_frequent_one():
+    here = clinic()
+    odd = here[:10].assign(chol=[-9.0, *here.chol[1:10]])
+    profiles = {"a": profile(here, 1), "b": profile(odd, 1)}
+    assert "suspicious value" not in [c.problem for c in agree(profiles).conflicts]
+
+
 @pytest.mark.parametrize("factor", [0.01, 0.1, 10.0, 1000.0])
 def test_units_of_a_column_around_zero(factor):
     rng = np.random.default_rng(0)

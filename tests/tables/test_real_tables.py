@@ -314,3 +314,14 @@ def test_the_columns_of_sites_with_one_row_are_no_names_of_sites():
     schema = agreed(rows, 1)
     assert not [c for c in schema.conflicts if c.problem == "site name"]
     assert schema["jobs"].kind == "number"
+
+
+def test_people_of_one_name_are_no_unit():
+    people = pd.DataFrame({"last_name": [f"n{k // 2}" for k in range(300)], "age": range(300)})
+    assert find_unit(read_table(people), ()) is None
+
+
+def test_sites_by_a_date_have_its_name():
+    days = pd.to_datetime(["2020-01-31 00:00", "2020-02-01 06:00"]).repeat(20)
+    rows, _ = split_rows(read_table(pd.DataFrame({"day": days, "x": range(40)})), "day", None)
+    assert list(rows) == ["2020-01-31", "2020-02-01 06:00:00"]

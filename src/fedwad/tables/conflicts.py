@@ -114,12 +114,12 @@ def find_conflicts(
 def _missing(
     name: str, statistics: StatisticsBySite, mostly: float = 0.9, rarely: float = 0.5
 ) -> Iterator[Conflict]:
-    """A column without any value at a site; and one that is missing in over 90% of the rows at some
-    sites and in less than half at another."""
-    for site, s in statistics.items():
-        if s.count == 0:
-            sentence = f"All {s.missing} values of column '{name}' at {site} are missing."
-            yield Conflict(name, (site,), "all missing", sentence)
+    """A column without any value at some sites; and one that is missing in over 90% of the rows at
+    some sites and in less than half at another."""
+    empty = tuple(site for site, s in statistics.items() if s.count == 0)
+    if empty:
+        sentence = f"Column '{name}' has no value at {join_names(empty)}."
+        yield Conflict(name, empty, "all missing", sentence)
     missing = {site: s.missing / (s.count + s.missing) for site, s in statistics.items()}
     sites = [site for site, fraction in missing.items() if mostly < fraction < 1.0]
     if sites and min(missing.values()) < rarely:
@@ -129,9 +129,14 @@ def _missing(
 
 
 def _sentinels(
-    name: str, statistics: StatisticsBySite, share: float = 0.05, deviations: float = 2.0
+    name: str,
+    statistics: StatisticsBySite,
+    share: float = 0.05,
+    least: int = 2,
+    deviations: float = 2.0,
 ) -> Iterator[Conflict]:
-    """Values such as 0 or 99 that such a share of a site has, and that others seldom have.
+    """Values such as 0 or 99 that such a share of a site has, in at least so many rows, and that
+    others seldom have.
 
     A code for a missing value is one that no measurement has: 99 lies above all others, 0 or -9
     below them. So it is reported if it is over 2 standard deviations above or below the means of
@@ -147,7 +152,7 @@ def _sentinels(
                 others.append((mean, math.sqrt(max(squares, 0.0) / rest)))
             sign = 1.0 if value > 0 else -1.0
             far = [sign * (value - m) > deviations * std for m, std in others if math.isfinite(m)]
-            if number >= share * s.count and without and far and all(far):
+            if number >= max(least, share * s.count) and without and far and all(far):
                 what = f"All {number}" if number == s.count else f"{number} of {s.count}"
                 shown = level_name(value)
                 sentence = (
@@ -387,19 +392,25 @@ def _translations(one: Iterable[str], two: Iterable[str]) -> str:
     return ""
 
 
-def _codings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Sites that share no level with the first site, or have its codes shifted by a constant.
+def _codings(name: str, statistics: StatisticsBySite, least: int = 10) -> Iterator[Conflict]:
+    """Sites that share no level with the first site, nor with one that shares some with it and so
+    on, or have its codes shifted by a constant.
 
-    Only sites with several levels count; those whose first levels are the same are in one conflict.
+    Only sites with several levels, in at least so many rows, count; those whose first levels are
+    the same are in one conflict.
     """
-    with_levels = {site: s for site, s in statistics.items() if len(s.levels) > 1}
+    with_levels = {s: own for s, own in statistics.items() if len(own.levels) > 1}
+    with_levels = {s: own for s, own in with_levels.items() if sum(own.level_counts) >= least}
     here = next(iter(with_levels), "")
+    sets = {site: {*own.levels} - {OTHER} for site, own in with_levels.items()}
+    linked = set(sets.get(here, ()))
+    while more := set().union(*(own for own in sets.values() if own & linked)) - linked:
+        linked |= more
     groups: dict[str, list[str]] = {}
     for there in list(with_levels)[1:]:
         first, second = with_levels[here], with_levels[there]
-        one, two = set(first.levels) - {OTHER}, set(second.levels) - {OTHER}
-        shifted = not (first.other or second.other) and _is_shifted(one, two)
-        if one.isdisjoint(two) or shifted:
+        shifted = not (first.other or second.other) and _is_shifted(sets[here], sets[there])
+        if linked.isdisjoint(sets[there]) or shifted:
             groups.setdefault(_list_levels(second), []).append(there)
     for levels, others in groups.items():
         where = "both" if len(others) == 1 else "all of them"

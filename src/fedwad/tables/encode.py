@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from fedwad.tables.table import (
     Column,
     Table,
     count_rows,
+    date_name,
     drop_hint,
     index_dtype,
     is_code,
@@ -180,9 +180,6 @@ def _write_levels(spec: SchemaColumn, column: Column, table: str, out: NDArray[n
     out[np.arange(len(out)), indices] = spec.on_value
 
 
-_EPOCH = datetime(1970, 1, 1)
-
-
 def encode_elementwise(schema: Schema, table: Table, max_abs: float = 1e99) -> NDArray[np.float64]:
     """The matrix of `Schema.encode`, read value by value; no value is refused.
 
@@ -222,10 +219,9 @@ def label_texts(column: Column) -> NDArray[Any]:
         texts = [*map(label_text, column.levels), None]
         return np.asarray(np.array(texts, dtype=object)[column.values])
     result = np.full(len(column), None, dtype=object)
-    is_date = column.kind == "date"
+    name = date_name if column.kind == "date" else level_name
     for row in np.flatnonzero(~column.missing & np.isfinite(column.values)):
-        number = float(column.values[row])
-        result[row] = str(_EPOCH + timedelta(days=number)) if is_date else level_name(number)
+        result[row] = name(float(column.values[row]))
     return result
 
 

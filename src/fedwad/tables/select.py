@@ -30,6 +30,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 # Names of columns that number people, or animals; other identifiers may number rows or hospitals,
 # and PID is a party, too.
+_NAME = re.compile(r"(?i)^(first|last|family|given|sur)[_\W]*name$")  # which people share
 _PERSON = re.compile(r"(?i)patient|person|subj|participant|proband|animal|mouse|^nhs")
 
 
@@ -163,7 +164,11 @@ def find_unit(table: Table, not_these: Iterable[str]) -> str | None:
     for column in table.columns:
         if column.name in not_these or column.chosen or not is_identifier(column.name):
             continue
-        if column.name == "" or column.kind not in ("number", "category"):
+        if (
+            column.name == ""
+            or _NAME.match(column.name)
+            or column.kind not in ("number", "category")
+        ):
             continue
         codes, levels = level_texts(column)
         numbered = any(sign.isdigit() for level in levels for sign in level)
@@ -229,7 +234,9 @@ def split_rows(
 
 def nameless_notes(table: str, by: str, count: int) -> tuple[str, ...]:
     """A note if rows have no value of the column that names sites."""
-    return (f"{table}: {count} rows have no value of '{by}' and are left out.",) if count else ()
+    rows = "1 row has" if count == 1 else f"{count} rows have"
+    left = "is" if count == 1 else "are"
+    return (f"{table}: {rows} no value of '{by}' and {left} left out.",) if count else ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
@@ -122,6 +123,15 @@ def level_name(number: float) -> str:
     return str(int(value)) if exact else repr(value)
 
 
+def date_name(days: float) -> str:
+    """The date so many days after 1970, with its time of day if it has one.
+
+    >>> date_name(18292.0), date_name(18292.25)
+    ('2020-01-31', '2020-01-31 06:00:00')
+    """
+    return str(datetime(1970, 1, 1) + timedelta(days=days)).removesuffix(" 00:00:00")
+
+
 def level_texts(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The code of each row and the texts that codes stand for, sorted; -1 where one is missing."""
     if column.kind in ("category", "boolean"):
@@ -132,7 +142,7 @@ def level_texts(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     codes = np.full(len(column), -1, dtype=np.int64)
     values, indices = np.unique(column.values[~column.missing], return_inverse=True)
     codes[~column.missing] = indices.ravel()
-    return codes, tuple(level_name(value) for value in values)
+    return codes, tuple(map(date_name if column.kind == "date" else level_name, values))
 
 
 def unknown_column_error(wanted: Any, names: Sequence[str], table: str) -> InputError:
