@@ -133,11 +133,11 @@ def test_those_who_ask_get_the_same(folder, words):
     assert kept == without
 
 
-@pytest.mark.slow
 def test_an_identifier_that_is_no_schemas_is_the_first_cause_until_it_is_dropped(folder):
     words = ["distance", "paris.csv", "oslo.csv", "--schema", "none", "--label-column", "kind"]
     first = json.loads(run(*words, "--json", cwd=folder).stdout)
     assert first["causes"][0] == "patient_id"
+    assert first["columns"][0]["pvalue"] == first["pvalue"]
     done = run(*words, "--drop", "patient_id", "--json", cwd=folder)
     assert done.returncode == 3, done.stderr
     assert "patient_id" not in done.stdout

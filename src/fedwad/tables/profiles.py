@@ -294,10 +294,11 @@ def number_statistics(
 ) -> ColumnStatistics:
     """The statistics of a column of numbers; moments of weighted values are weighted.
 
-    With weights, a minimum counts Kish's effective number of values.
+    With weights, a minimum counts Kish's effective number of values. No name makes such a column an
+    identifier: it is compared as it is, and its moments are the units of the test.
     """
     if weights is None:
-        return _statistics(Column(name, "number", values), min_cell_size, units)
+        return _statistics(Column(name, "number", values), min_cell_size, units, by_name=False)
     mean = float(values[0] + weights @ (values - values[0]))
     squares = weights * np.square(values - mean)
     variance, kish = float(squares.sum()), 1.0 / float(np.square(weights).sum())
@@ -312,9 +313,11 @@ def _statistics(
     min_cell_size: int,
     units: NDArray[np.int64] | None,
     sums: ColumnSums | None = None,
+    by_name: bool = True,
 ) -> ColumnStatistics:
     """The statistics of a column, or of all rows with these `sums` if it is a sample of them.
 
+    Unless `by_name`, its name makes it no identifier.
     Where rows belong to units, only levels and numbers that enough units of the sample have are
     named.
 
@@ -325,7 +328,7 @@ def _statistics(
     or large enough. A single value that dominates the sum of squares follows from
     that sum alone.
     """
-    identifier = not column.chosen and is_identifier(column.name)
+    identifier = by_name and not column.chosen and is_identifier(column.name)
     if column.kind == "unusable":
         return ColumnStatistics(column.name, column.kind, len(column), identifier=identifier)
     own = sums_of(column)
