@@ -32,9 +32,16 @@ class FlowerSites:
     def __exit__(self, *error: Any) -> None:
         self._link.__exit__(None, None, None)
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, **options: Any) -> None:
         files = self.data[name], self.policies[name], self._keys[name]
-        self._nodes[name] = self._link.site(name, *files)
+        self._nodes[name] = self._link.site(name, *files, **options)
+
+    def stop(self, name: str) -> None:
+        self._nodes[name].end()
+
+    def wait(self, name: str) -> None:
+        """Wait until a site has ended."""
+        self._nodes[name].wait()
 
     def kill(self, name: str) -> None:
         """End the processes of a site at once, as a power cut would."""

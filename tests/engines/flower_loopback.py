@@ -95,13 +95,14 @@ class Loopback:
         key: Path | None = None,
         log: str = "",
         more: Sequence[str] = (),
+        program: Sequence[str] = ("-m", "fedwad"),
     ) -> Process:
         """Start a node that runs fedwad and nothing else, with `more` options."""
         key = self.key(name) if key is None else key
         options = ["--superlink", self.address, "--ca", str(self.authority)]
         options += ["--key", str(key)]
         options += ["--data", str(data), "--policy", str(policy), *more]
-        return self._start(log or name, sys.executable, "-m", "fedwad", "node", "flower", *options)
+        return self._start(log or name, sys.executable, *program, "node", "flower", *options)
 
     def stock_site(
         self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = ""

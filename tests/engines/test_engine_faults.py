@@ -1,6 +1,7 @@
 """Faults between real processes on both engines: a node that is stopped for 40 s, or killed and
 started again, and a file that changes under a running node."""
 
+import re
 import threading
 import time
 
@@ -49,7 +50,7 @@ def value(sites):
 
 
 def disturbed(sites, disturb, seed):
-    """Run the job, and disturb it in its third round; the result and the seconds."""
+    """Run the job, and disturb it in its third round; the seconds of the slowest."""
     lines, found = [], {}
     job = Job(JOB.algorithm, JOB.clients, {**JOB.options, "reveal": "every", "seed": seed})
 
@@ -72,6 +73,7 @@ def disturbed(sites, disturb, seed):
     expected = run(job, fedwad.local(sites.data))
     assert found["result"]["value"] == expected["value"]
     print(f"{time.monotonic() - started:.0f} s: {lines}")
+    return max(map(float, re.findall(r"answered in ([\d.]+) s", " ".join(lines))))
 
 
 @slow
@@ -95,6 +97,48 @@ def test_a_node_that_is_killed_and_comes_back_goes_on(sites):
         sites.start("oslo")
 
     disturbed(sites, restart, seed=2)
+
+
+#: A node that is killed with the sixth message in its hands.
+CRASH = """
+import os, signal, sys
+from itertools import count
+from fedwad_command import main
+from fedwad.engines.flower import _internals
+
+owner, name = {
+    "taken": (_internals.SuperLinkClient, "fetch"),
+    "answered": (_internals.SuperLinkClient, "send"),
+    "announced": (_internals, "push_objects"),
+}[sys.argv.pop(1)]
+plain, calls = getattr(owner, name), count(1)
+
+
+def crash(*arguments, **options):
+    if next(calls) == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(*arguments, **options)
+
+
+setattr(owner, name, crash)
+main()
+"""
+
+
+@slow
+@pytest.mark.parametrize("sites", ["flower"], indirect=True)
+@pytest.mark.parametrize("moment", ["taken", "answered", "announced"])
+def test_a_node_that_is_killed_with_a_message_in_its_hands_gets_it_again(sites, moment):
+    sites.stop("oslo")
+    sites.start("oslo", program=("-c", CRASH, moment))
+
+    def restart():
+        sites.wait("oslo")
+        time.sleep(3)
+        sites.start("oslo")
+
+    seed = ["taken", "answered", "announced"].index(moment) + 10
+    assert disturbed(sites, restart, seed) < 100
 
 
 @slow
