@@ -160,7 +160,7 @@ class Running:
         except BaseException as error:
             self.error = error
 
-    def await_rounds(self, number: int, seconds: float = 90.0) -> None:
+    def await_rounds(self, number: int, seconds: float = 240.0) -> None:
         deadline = time.monotonic() + seconds
         while sum("answered" in line for line in self.lines) < number:
             assert time.monotonic() < deadline, f"only {self.lines}"
@@ -181,7 +181,7 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 user, kit, folder = sys.argv[1:]
 session = new_secure_session(user, kit)
 job = session.submit_job(folder)
-for _ in range(200):
+for _ in range(600):
     status = str(session.get_job_meta(job).get("status"))
     if status.startswith("FINISHED"):
         break
@@ -194,7 +194,7 @@ os._exit(0)
 def submit_foreign(federation: Loopback, folder: Path) -> str:
     """Submit a job folder as it is, and return how it ended."""
     command = [sys.executable, "-c", _FOREIGN, ANALYST, str(federation.connect), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("STATUS ")]
     assert lines, done.stderr
     return lines[0].removeprefix("STATUS ")

@@ -754,7 +754,7 @@ def test_real_processes_give_the_same_bits(federation):
     here = fedwad.local({name: federation.folder / f"{name}.npy" for name in MATRIX.clients})
     lines = []
     there = flare.submit(
-        DISTANCE, connect=federation.connect, timeout=120.0, on_progress=lines.append
+        DISTANCE, connect=federation.connect, timeout=400.0, on_progress=lines.append
     )
     expected = run(DISTANCE, here)
     assert numbers(there) == numbers(expected)
@@ -763,7 +763,7 @@ def test_real_processes_give_the_same_bits(federation):
     # First they say whether they hold tables, and the two other sites are asked for the units.
     assert rounds == 1 + DISTANCE.options["rounds"] + 3
     everybody = Job("matrix", (*MATRIX.clients, "lima"), MATRIX.options)
-    there = flare.submit(everybody, connect=federation.connect, timeout=120.0)
+    there = flare.submit(everybody, connect=federation.connect, timeout=400.0)
     assert there["sites"] == list(MATRIX.clients)
     assert numbers(there) == numbers(run(MATRIX, here))
     kinds = [entry.kind for entry in open_view(federation.folder / "rome.ledger.sqlite").entries]
@@ -781,7 +781,7 @@ def test_real_processes_give_the_same_bits(federation):
 @pytest.mark.slow
 def test_a_node_logs_requests_as_json_and_says_whether_it_can_answer(federation):
     assert federation.page("healthz") == (200, "ok\n")
-    flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)
+    flare.submit(DISTANCE, connect=federation.connect, timeout=400.0)
     assert 'fedwad_queries{site="paris"}' in federation.page("metrics")[1]
     texts = [path.read_text() for path in federation.kit("paris").glob("*/log.json")]
     lines = [json.loads(line) for line in "".join(texts).splitlines()]
@@ -810,7 +810,7 @@ def test_the_commands_of_the_guide_lead_to_a_distance():
 def test_refusals_reach_the_analyst_as_sentences(federation):
     with fails(PolicyError, "kind-refused", "rome"):
         flare.submit(
-            Job("distance", ("paris", "rome"), LONG), connect=federation.connect, timeout=120.0
+            Job("distance", ("paris", "rome"), LONG), connect=federation.connect, timeout=400.0
         )
     assert open_view(federation.folder / "rome.ledger.sqlite").entries[-1].outcome == "refused"
     with fails(FederationError, "run-failed"):
@@ -892,12 +892,12 @@ def test_a_site_that_loses_power_is_named_and_comes_back(federation):
     )
     running.await_rounds(5)
     federation.kill("oslo")
-    running.end(60.0)
+    running.end(120.0)
     assert isinstance(running.error, FederationError)
     assert "Site 'oslo'" in str(running.error)
     federation.start("oslo")
     federation.await_sites(("oslo",))
-    there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)
+    there = flare.submit(DISTANCE, connect=federation.connect, timeout=400.0)
     ours = run(
         DISTANCE,
         fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients}),
@@ -913,7 +913,7 @@ def test_a_matrix_goes_on_without_a_site_that_froze(federation):
     for process in frozen:
         process.suspend()
     try:
-        result = flare.submit(job, connect=federation.connect, timeout=120.0, round_timeout=20.0)
+        result = flare.submit(job, connect=federation.connect, timeout=400.0, round_timeout=20.0)
     finally:
         for process in frozen:
             process.resume()
@@ -933,12 +933,12 @@ def test_a_run_whose_job_process_dies_at_a_site_comes_to_its_result(federation):
     worker = max(federation.processes("oslo"), key=lambda process: process.create_time())
     assert "worker_process" in " ".join(worker.cmdline())
     worker.kill()
-    running.end(200.0)
+    running.end(300.0)
     there = running.result
     if running.error is not None:
         assert isinstance(running.error, FederationError)
         assert "oslo" in str(running.error)
-        there = flare.submit(job, connect=federation.connect, timeout=120.0, resume=True)
+        there = flare.submit(job, connect=federation.connect, timeout=400.0, resume=True)
     ours = run(
         job, fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients})
     )
@@ -969,7 +969,7 @@ def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federatio
         assert any("answered in" in line for line in analyst.stdout)
         os.kill(analyst.pid, signal.SIGINT)
         rest = analyst.stdout.read()
-        assert analyst.wait(60.0) == 0
+        assert analyst.wait(180.0) == 0
     assert "interrupted" in rest
     _await_no_job(federation, "paris")
     with fails(FederationError, "timed-out"):
@@ -980,7 +980,7 @@ def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federatio
 
 
 def _await_no_job(federation, name):
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 120.0
     while any(
         "worker_process" in " ".join(process.cmdline()) for process in federation.processes(name)
     ):
@@ -992,14 +992,14 @@ def _await_no_job(federation, name):
 @pytest.mark.slow
 def test_a_server_that_dies_ends_the_run_and_comes_back(federation):
     running = Running(
-        Job("distance", DISTANCE.clients, LONG), federation, timeout=60.0, round_timeout=10.0
+        Job("distance", DISTANCE.clients, LONG), federation, timeout=400.0, round_timeout=10.0
     )
     running.await_rounds(5)
     federation.kill("localhost")
-    running.end(90.0)
+    running.end(300.0)
     assert isinstance(running.error, FederationError)
     assert "stopped answering" in str(running.error)
     federation.start("localhost")
     federation.await_server()
     federation.await_sites(DISTANCE.clients)
-    assert flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)["kind"] == "distance"
+    assert flare.submit(DISTANCE, connect=federation.connect, timeout=400.0)["kind"] == "distance"

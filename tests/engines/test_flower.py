@@ -828,7 +828,7 @@ together = pytest.mark.xdist_group("flower")
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, reasons, job):
     said = []
-    result = deployment.submit(job, timeout=150, on_progress=said.append)
+    result = deployment.submit(job, timeout=400, on_progress=said.append)
     found, here = numbers(result), dict(expected[job.algorithm])
     messages = found.pop("traffic")["messages"] - here.pop("traffic")["messages"]
     assert found == here
@@ -846,7 +846,7 @@ def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, reas
 def test_simulation_gives_the_same_bits_as_in_process(sites, expected, reasons, job, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", word := f"simulation-{uuid.uuid4()}")
     data = {name: sites / f"{name}.npy" for name in helpers.NAMES}
-    result = flower.simulate(job, data, timeout=200)
+    result = flower.simulate(job, data, timeout=400)
     assert numbers(result) == expected[job.algorithm]
     assert explained(job, result) == reasons[job.algorithm]
     _wait_until(lambda: helpers.strays(word) == [])  # some of Ray's are still on their way out
@@ -859,7 +859,7 @@ def test_a_newcomer_on_the_engine_joins_a_saved_matrix(sites, tmp_path):
     data = {name: np.load(sites / f"{name}.npy") for name in ("oslo", "paris")}
     fedwad.matrix(data).save(tmp_path / "m.json")
     words = ("join", sites / "rome.npy", "--matrix", tmp_path / "m.json", "--json")
-    here, there = command(*words), command(*words, "--engine", "flower", "--timeout", "200")
+    here, there = command(*words), command(*words, "--engine", "flower", "--timeout", "400")
     assert here.returncode == there.returncode == 3
     assert json.loads(there.stdout) == json.loads(here.stdout)
 
@@ -887,7 +887,7 @@ def stock(deployment, sites, tmp_path_factory):
 def test_stock_supernodes_give_the_same_bits(deployment, stock, sites):  # noqa: ARG001
     fed = fedwad.local({name: sites / f"{name}.npy" for name in ("oslo", "rome")})
     result = deployment.submit(
-        Job("distance", ("lyon", "rome"), {"method": "summary"}), timeout=150
+        Job("distance", ("lyon", "rome"), {"method": "summary"}), timeout=400
     )
     assert result["value"] == fedwad.distance(fed["oslo"], fed["rome"], method="summary").value
 
@@ -896,7 +896,7 @@ def test_stock_supernodes_give_the_same_bits(deployment, stock, sites):  # noqa:
 @together
 def test_stock_supernodes_hide_what_they_cannot_open(deployment, stock):  # noqa: ARG001
     with fails(FederationError, "cannot-open", "bonn") as caught:
-        deployment.submit(Job("distance", ("bonn", "rome"), {}), timeout=150)
+        deployment.submit(Job("distance", ("bonn", "rome"), {}), timeout=400)
     assert "secret" not in str(caught.value)
     assert "secret" in deployment.log("bonn")
 
@@ -915,7 +915,7 @@ def quito(deployment, sites, tmp_path_factory):
 def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(deployment, quito):
     policy, process = quito
     with fails(PolicyError, "kind-refused", "quito"):
-        deployment.submit(Job("distance", ("quito", "rome"), {"method": "summary"}), timeout=150)
+        deployment.submit(Job("distance", ("quito", "rome"), {"method": "summary"}), timeout=400)
     entries = open_view(policy.with_suffix(".ledger.sqlite")).entries
     assert entries[-1].outcome == "refused"
 
@@ -925,7 +925,7 @@ def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(de
 
     job = Job("distance", ("quito", "rome"), {"method": "fedwad", "support": 5, "rounds": 50})
     with fails(FederationError, "no-reply", "quito"):
-        deployment.submit(job, timeout=150, round_timeout=10, on_progress=kill)
+        deployment.submit(job, timeout=400, round_timeout=10, on_progress=kill)
 
 
 @slow
@@ -939,12 +939,12 @@ def test_a_node_without_a_registered_key_gets_nothing(deployment, sites, tmp_pat
     stock = deployment.stock_site(
         "oslo", sites / "oslo.npy", tmp_path / "oslo.toml", key, log="stranger-2"
     )
-    stock.wait(60)
+    stock.wait(180)
     assert stock.returncode != 0
-    time.sleep(3.0)
+    _wait_until(lambda: "its key is not registered" in deployment.log("stranger-1"))
     assert process.poll() is None  # it goes on trying, in vain
     process.send_signal(signal.SIGTERM)
-    process.wait(30)
+    process.wait(90)
     assert "its key is not registered" in deployment.log("stranger-1")
     assert "Connected" not in deployment.log("stranger-1")
     ledger = tmp_path / "oslo.ledger.sqlite"
@@ -1034,7 +1034,7 @@ def test_an_app_that_an_analyst_submits_runs_at_stock_nodes_and_not_at_ours(
 
 
 def _wait_until(happened):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.2)
 
@@ -1054,7 +1054,7 @@ def test_an_interrupted_call_stops_the_run(deployment, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         deployment.submit(
             Job("distance", ("paris", "oslo"), {"method": "fedwad", "rounds": 200}),
-            timeout=150,
+            timeout=400,
             on_progress=interrupt,
         )
     assert deployment.control.status(stopped[0]) == "finished:stopped"
@@ -1083,7 +1083,7 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
             loopback.submit(DISTANCE, timeout=300, on_progress=kill)
         assert not any(name in str(caught.value) for name in policies)  # the link, and no site
         loopback.start_superlink()
-        result = loopback.submit(DISTANCE, timeout=150, patience=90, resume=True)
+        result = loopback.submit(DISTANCE, timeout=400, patience=90, resume=True)
         assert numbers(result) == expected["distance"]
         assert list(rounds.iterdir()) == []
     for policy in policies.values():
