@@ -2,14 +2,3 @@
 
 from fedwad.audit.api import METHODS, Method, audit
 from fedwad.audit.score import AuditResult, ReconstructionScorer, Row, Samples, Score
-
-__all__ = [
-    "METHODS",
-    "AuditResult",
-    "Method",
-    "ReconstructionScorer",
-    "Row",
-    "Samples",
-    "Score",
-    "audit",
-]

@@ -16,32 +16,3 @@ from fedwad.privacy.columns import (
     release_columns,
 )
 from fedwad.privacy.dp import DP
-
-__all__ = [
-    "DP",
-    "MOST_FEATURES",
-    "BinnedColumn",
-    "ColumnsRelease",
-    "FeasibilityReport",
-    "PrivateDistances",
-    "Release",
-    "bin_columns",
-    "check_budget",
-    "check_draft",
-    "class_means",
-    "compose",
-    "count_schema_sums",
-    "delta_of",
-    "denoise",
-    "epsilon_of",
-    "mu_of",
-    "noise_of",
-    "plan",
-    "private_distances",
-    "release",
-    "release_columns",
-    "release_schema",
-    "schema_from_sums",
-    "split",
-    "without_privacy_noise",
-]
