@@ -12,7 +12,7 @@ import pytest
 
 from failing import fails
 from fedwad.errors import InputError
-from fedwad.tables import read_table
+from fedwad.tables import profile, read_table
 from fedwad.tables.encode import label_values, plain_table
 from fedwad.tables.select import set_kinds
 
@@ -211,7 +211,7 @@ def test_a_separator_at_the_end_of_each_line_makes_no_column(tmp_path):
 
 def test_quoted_cells_with_separators_and_line_breaks(tmp_path):
     (tmp_path / "a.csv").write_text('u,note\n1,"a, b;\nc"\n2,"d ""e"""\n')
-    assert contents(read_table(tmp_path / "a.csv"))["note"][1] == ["a, b;\nc", 'd "e"']
+    assert contents(read_table(tmp_path / "a.csv"))["note"][1] == ["a, b; c", 'd "e"']
 
 
 @pytest.mark.parametrize(
@@ -726,3 +726,12 @@ def test_points_in_money_beside_decimal_commas_separate_thousands(tmp_path):
     path.write_text("bmi;cost\n20,5;1.07 \u20ac\n21,5;954 \u20ac\n")
     with fails(InputError, "mixed-decimals"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["type\xa0A", "\ufefftype A", "type\nA", "type \u200bA", "ty\xadpe A"]
+)
+def test_a_level_with_spaces_that_cannot_be_seen_is_a_level(text):
+    column = read_table(pd.DataFrame({"kind": [text, "type A", "B"] * 12}))["kind"]
+    assert column.levels == ("B", "type A")
+    assert profile(pd.DataFrame({"kind": [text, "B"] * 12}))["kind"].levels == ("B", "type A")

@@ -127,10 +127,17 @@ def text_column(
     if kind == "category":
         # '1' for '1.0', as only some programs write whole numbers.
         found = [v.partition(".")[0] if v and _WHOLE.fullmatch(v) else v for v in found]
+        found = [v if v is None or v.isprintable() else _visible(v) or v for v in found]
         levels = tuple(sorted({level for level in found if level is not None}))
     code_of: dict[Any, int] = {level: code for code, level in enumerate(levels)}
     lookup = np.array([code_of.get(level, -1) for level in found], dtype=index_dtype(found))
     return Column(name, kind, lookup[codes], levels)
+
+
+def _visible(text: str) -> str:
+    """The text with plain spaces for all others, as office programs write them, and without
+    characters that cannot be seen; a profile lists no level that has some."""
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())
 
 
 def object_column(
