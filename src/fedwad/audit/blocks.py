@@ -189,9 +189,9 @@ def _means_and_slopes(rows: Floats, count: int, indicators: Sequence[int]) -> tu
 
 
 MOST = 0.6  # area under the curve up to which membership counts as hidden
-#: By how much a server divides all scales. With more, sites send signs alone, since mean squares
-#: exceed 9 (`block_means`).
-FINEST = 2.7
+#: By how much a server divides all scales; which of them tells most depends on the table. Divided
+#: by more, mean squares exceed 9, and sites send signs alone (`block_means`).
+FINER = 1.6, 2.0, 2.7
 
 
 @dataclass(frozen=True)
@@ -217,24 +217,24 @@ def find_members(data: Dataset, policy: Policy, rng: np.random.Generator) -> Fin
 
     Where so few rows send no block means although all of them do, sites of more rows are tried.
     """
+    refused = ""
     for share, rows in (("half", 0.5), ("three quarters of", 0.75)):
-        found, finest, refused = None, None, ""
         count = int(rows * len(data.measure))
         try:
-            found = measure_membership(data, policy, rng, count)
-            finest = measure_membership(data, policy, rng, count, finer=FINEST)
+            tried = [measure_membership(data, policy, rng, count, finer=k) for k in (1.0, *FINER)]
         except FedwadError as error:
             refused = str(error)
-        if found is not None:
-            chosen = found if finest is None else finest
+            continue
+        if (found := tried[0]) is not None:
+            worst = max(one.auc for one in tried if one is not None)
             words = (
                 f"area {found.auc:.2f} under the curve for sites of {share} the rows,"
-                f" {chosen.auc:.2f} in scales of a server's choice (control {found.control:.2f});"
+                f" {worst:.2f} in scales of a server's choice (control {found.control:.2f});"
                 f" {found.true_at_1:.0%} right at 1% false"
             )
-            leaks = max(found.auc, chosen.auc) - 2 * found.error > MOST
             numbers = {name: float(value) for name, value in vars(found).items()}
-            numbers["auc_in_chosen_scales"] = chosen.auc
+            numbers["auc_in_chosen_scales"] = worst
+            leaks = worst - 2 * found.error > MOST
             return Finding(int(leaks), len(data.measure), 1, words=words, numbers=numbers)
     try:
         blocks = _ask(_site(data, np.arange(len(data.measure))), policy, *_units(data))
