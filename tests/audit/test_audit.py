@@ -80,7 +80,7 @@ def test_a_closed_policy_refuses_everything():
     assert all(row.answered == 0 and row.refused in row.verdict(60) for row in result.rows)
     for row in result.rows:
         assert_one_sentence(row.refused)
-    assert "11" in result.verdict("fedwad")
+    assert "12" in result.verdict("fedwad")
     assert "5" in result.verdict("coreset")
 
 
