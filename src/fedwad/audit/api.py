@@ -76,7 +76,7 @@ ATTACKS: dict[str, tuple[Attack, ...]] = {
         differencing.average_summaries,
         differencing.difference_versions,
     ),
-    "test": (blocks.solve_blocks, blocks.average_blocks, differencing.difference_versions),
+    "test": (blocks.solve_blocks, differencing.difference_versions),
     "coreset": (
         differencing.difference_slabs,
         differencing.bisect_cells,

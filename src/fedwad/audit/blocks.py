@@ -40,26 +40,11 @@ _SOLVED = 1e-9  # squared misfit of a solution
 
 @attack("solving of block means", "one set of block means")
 def solve_blocks(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Rows that agree with all numbers of their block, for each block of one reply."""
-    reply = session.require(_request(session), SummaryReply)
-    return _solve(need(reply.blocks), session, rng)
-
-
-@attack("averaging of repeats", "block means twenty times")
-def average_blocks(session: AttackSession, rng: np.random.Generator, repeats: int = 20) -> Floats:
-    """The same from the average of twenty replies, which are rounded at random."""
-    replies = [session.ask(_request(session)) for _ in range(repeats)]
-    answers = [one.blocks for one in replies if isinstance(one, SummaryReply) and one.blocks]
-    if not answers or len({blocks.means.shape for blocks in answers}) > 1:
-        return session.no_guesses
-    means = np.mean([blocks.means for blocks in answers], axis=0)
-    return _solve(replace(answers[0], means=means), session, rng)
-
-
-def _request(session: AttackSession) -> SummaryRequest:
-    """A summary with blocks, in units of which the attacker knows that the site accepts them."""
+    """Rows that agree with all numbers of their block, for each block of one reply, in units of
+    which the attacker knows that the site accepts them."""
     centre, scale = session.public_units
-    return SummaryRequest(1, "diag", 2.0, 0, calibration=False, centre=centre, scale=scale)
+    request = SummaryRequest(1, "diag", 2.0, 0, calibration=False, centre=centre, scale=scale)
+    return _solve(need(session.require(request, SummaryReply).blocks), session, rng)
 
 
 def _solve(
