@@ -25,6 +25,21 @@ def format_bytes(count: int) -> str:
     return f"{size:.1f} GB"
 
 
+def few_samples(smallest: int | None, few: int = 10) -> str:
+    """A warning if some number that was sent stands for few samples, else an empty text.
+
+    >>> few_samples(1)[:53]
+    'At least one number that was sent is a single sample.'
+    """
+    if smallest is None or smallest >= few:
+        return ""
+    what = f"Some numbers that were sent are means of only {smallest} samples."
+    if smallest == 1:
+        what = "At least one number that was sent is a single sample."
+    advice = "Between real sites use fewer points or cells, and a policy that refuses small cells."
+    return f"{what} {advice}"
+
+
 def format_day(days: float) -> str | None:
     """Return the date that is so many days after 1970-01-01; None if too far from it.
 

@@ -138,32 +138,25 @@ def test_demo_answers_first_and_ends_with_a_page(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
-    assert words.index("differ") < words.index("hungarian") < words.index("FedWaD,")
+    assert words.index("differ") < words.index("hungarian")
     for site in fedwad.datasets.load("heart"):
         assert site in words
     assert "123" in words  # rows of Switzerland, all without a measured cholesterol
     assert "fedwad-demo.html" in words
-    assert "Here: 2 messages from each" in " ".join(words)  # columns and a summary
+    assert "in 8 messages" in " ".join(words)  # columns and a summary of each
     page = (tmp_path / "fedwad-demo.html").read_text()
     assert "column 'chol' at switzerland" in html.unescape(page)
     assert len(page.encode()) <= 150_000  # small enough for an e-mail
 
 
-def test_demo_as_json_counts_what_left_and_is_near_the_exact_distances(tmp_path):
+def test_demo_as_json_counts_what_left(tmp_path):
     done = run("demo", "--json", "--report", tmp_path / "d.html")
     content = json.loads(done.stdout)
-    pairs = np.triu_indices(4, 1)
-    exact, ours, paper = (
-        np.array(table)[pairs]
-        for table in (content["exact"], content["matrix"]["value"], content["paper"]["fedwad"])
-    )
-    np.testing.assert_allclose(ours, exact, rtol=0.03)
-    assert (paper > 1.1 * exact).all()
-    assert (np.array(content["matrix"]["pvalue"])[pairs] < 0.05).all()
+    assert (np.array(content["pvalue"])[np.triu_indices(4, 1)] < 0.05).all()
     sent = [entry["bytes"] for entries in content["ledgers"].values() for entry in entries]
     assert len(sent) == 12  # columns, the line of the schema, and a summary of four hospitals
-    assert content["matrix"]["traffic"]["messages"] == 8
-    assert 10 * sum(sent) < content["paper"]["traffic"]["up"]
+    assert content["traffic"]["messages"] == 8
+    assert sum(sent) == content["traffic"]["up"]
     assert content["report"] == str(tmp_path / "d.html")
 
 

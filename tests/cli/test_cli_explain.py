@@ -62,12 +62,3 @@ def test_other_orders_have_no_columns(tables):
     assert "columns" not in json.loads(
         run("distance", tables["here"], tables["there"], "--p", "1", "--json").stdout
     )
-
-
-def test_columns_that_are_pixels_have_the_shape_of_an_image(tables, tmp_path):
-    both = tables["here"], tables["there"]
-    for shape, found in (("2x2", 3), ("2x3", 2), ("2", 2)):
-        for command in ("distance", "matrix"):
-            page = str(tmp_path / f"{command}.html")
-            assert run(command, *both, "--report", page, "--shape", shape).returncode == found
-    assert "Where in the image" in (tmp_path / "distance.html").read_text()

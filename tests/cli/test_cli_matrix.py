@@ -249,6 +249,6 @@ def test_a_table_is_as_wide_as_the_distances_that_it_shows(monkeypatch):
 
 
 def test_a_shape_of_odd_digits_is_refused(sites):
-    done = run("matrix", sites, "--shape", "2\N{SUPERSCRIPT TWO}x3")
+    done = run("coreset", sites, "--shape", "2\N{SUPERSCRIPT TWO}x3")
     assert done.returncode == 2
     assert "give rows and columns" in done.stderr

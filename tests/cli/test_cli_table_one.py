@@ -132,7 +132,7 @@ def test_the_row_of_missing_values_has_its_own_smd(files):
     k = t.names.index("sugar")
     page = files["one"].with_suffix(".html")
     out = run("columns", files["one"], files["other"], "--report", page).stdout
-    assert f"SMD of missing values {t.missing_smd[k]:.2g}" in page.read_text()
+    assert f"missing: SMD {t.missing_smd[k]:.2g}" in page.read_text()
     rows = [line.split() for line in out.splitlines() if line.split()[:1] == ["missing"]]
     (row,) = [one for one in rows if one[-1] != "(0.0%)"]
     assert row[-1] == f"{t.missing_smd[k]:.2g}"

@@ -41,7 +41,7 @@ from fedwad.cli.sites import (
     show_conflicts,
     with_warnings,
 )
-from fedwad.compare.table_one import ABOUT, ABOUT_IN_WORDS
+from fedwad.compare.table_one import ABOUT, ABOUT_IN_WORDS, ABSENT, TableRow
 from fedwad.errors import InputError
 from fedwad.federation.in_process import schema_of_tables
 from fedwad.privacy import check_draft
@@ -88,6 +88,8 @@ def columns(
         print_failed(result.failed)
         for places in _beside_each_other(result):
             screen.print(_table(result, places))
+        if any(ABSENT in line.texts for line in result.table()):
+            print_text(f"\N{EN DASH} {ABSENT}.")
         if any(line.statistic.startswith(ABOUT) for line in result.table()):
             print_text(f"{ABOUT_IN_WORDS}.")
         print_text(f"Sent: {describe_traffic(result.traffic)}.")
@@ -100,9 +102,17 @@ _NAMES = 20  # characters of a column's name, and of what a row is about, before
 _ENDS = ("SMD", "adjusted p")
 
 
+def _lines(result: fedwad.ColumnsResult) -> list[TableRow]:
+    """The rows of Table 1, with a dash where a site has no such column."""
+    return [
+        replace(line, texts=tuple("\N{EN DASH}" if one == ABSENT else one for one in line.texts))
+        for line in result.table()
+    ]
+
+
 def _beside_each_other(result: fedwad.ColumnsResult) -> list[list[int]]:
     """The sites that fit beside each other on the screen, table by table; at least one in each."""
-    lines, parts = result.table(), [[0]]
+    lines, parts = _lines(result), [[0]]
     columns = [[name, *(line.texts[k] for line in lines)] for k, name in enumerate(result.sites)]
     words = [[word for text in texts for word in to_printable(text).split()] for texts in columns]
     widths = [2 + max(map(cell_len, one), default=0) for one in words]  # cells wrap at spaces
@@ -123,7 +133,7 @@ def _table(result: fedwad.ColumnsResult, places: Sequence[int]) -> Table:
         table.add_column("", max_width=_NAMES, overflow="fold")
     for title in (*(result.sites[place] for place in places), *_ENDS):
         table.add_column(Text(to_printable(title)), justify="right", overflow="fold")
-    lines = result.table()
+    lines = _lines(result)
     table.add_row("", "rows", *(lines[0].texts[place] for place in places))
     for k in result.order:
         numbers = result.smd[k], result.pvalue[k], result.missing_smd[k]

@@ -34,11 +34,11 @@ from fedwad.cli.console import (
 )
 from fedwad.cli.options import (
     Explain,
-    ImageShape,
     MethodOptions,
     NumberOfClusters,
     OptionGroup,
     Output,
+    PairOptions,
     PrivacyOptions,
     ReadingOptions,
     SavedOutput,
@@ -47,7 +47,6 @@ from fedwad.cli.options import (
     Sources,
     WeightedTableOptions,
     check_clusters,
-    parse_image_shape,
     parse_number_of_clusters,
 )
 from fedwad.cli.sites import (
@@ -78,7 +77,6 @@ Order = Annotated[float, "Order of the distance, at least 1."]
 Rows = list[tuple[str, str | None]]
 Clusters = NDArray[np.int64]
 
-_NOISE = "what two samples of one population are apart"
 _EFFECTIVE = "Rows have weights; the numbers of rows above are effective numbers."
 _MAX_PAIRS = 20  # pairs whose tests are printed; --json has all
 
@@ -133,7 +131,7 @@ def distance(
     b: Source,
     *,
     options: DistanceOptions,
-    table_options: WeightedTableOptions,
+    table_options: PairOptions,
     output: SavedOutput,
     privacy: PrivacyOptions,
     engine_options: ResumableEngineOptions,
@@ -141,7 +139,6 @@ def distance(
     p: Order = 2.0,
     seed: Seed = 0,
     explain: Explain = False,
-    shape: ImageShape = None,
     exact: bool = False,
 ) -> None:
     """Do the data in A and B differ, how far, and in which columns?
@@ -159,7 +156,6 @@ def distance(
     exact : compute the exact distance too, which pools both files
     """
     output.check((a, b))
-    image_shape = parse_image_shape(shape)
     if explain and p != 2:
         raise InputError(
             f"--explain is for p = 2, and --p is {p:g}; leave one of them out.",
@@ -176,11 +172,6 @@ def distance(
         )
     files, first, second, exactly = {}, a, b, []
     if not engine_options.uses_engine:
-        if table_options.columns.by is not None:
-            raise InputError(
-                "--by splits one table into sites; give it to fedwad matrix.",
-                "conflicting-options",
-            )
         (first, one), (second, other) = find_one_file(a), find_one_file(b)
         if first == second:
             first, second = a, b
@@ -207,7 +198,7 @@ def distance(
         "distance", (a, b), keywords, table_options, files, kind, here, output
     )
     exact_distance = exactly[0] if exactly else None
-    output.write(result, shape=image_shape, exact=exact_distance, **page)
+    output.write(result, exact=exact_distance, **page)
     if output.as_json:
         content = result.to_dict() | {"sentence": result.sentence, "differs": result.differs}
         del content["evidence"]
@@ -224,7 +215,7 @@ def distance(
             print_text(_EFFECTIVE)
         if explain:
             show_columns(result.explain())
-        warn_small_cells(result.min_cell_size, result.method)
+        warn_small_cells(result.min_cell_size)
         output.print_report()
     exit_by(result.differs, result.enough)
 
@@ -243,26 +234,15 @@ def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
 
 
 def _distance_rows(result: fedwad.DistanceResult, exact: float | None) -> Rows:
-    """Return the numbers behind the answer, each with its name."""
-    what = f"W{result.p:g}" if result.class_covariance is None else "dataset distance"
-    value = f"{result.value:.6g} between these samples, method {result.method}"
-    bounds = f"{result.lower:.6g} to {result.upper:.6g}, certified"
-    fedwad, noise, interval = result.fedwad, result.noise, result.population_interval
-    cell, certified = result.min_cell_size, result.certified
-    sure = "95%" if certified else "likely range"
-    apart = None
-    if interval is not None:
-        apart = f"{interval[0]:.4g} to {interval[1]:.4g} apart ({sure})"
+    """Return the numbers behind the answer, each with its name, as notebooks show them."""
+    fedwad, cell = result.fedwad, result.min_cell_size
     return [
         ("rows", " and ".join(f"{n:,}" for n in result.rows) or None),
-        (what, value if certified else None),
-        ("bounds", bounds if certified else None),
+        *((name, text) for name, text in result._html_rows().items() if name != "answer"),
         ("exact", None if exact is None else f"{exact:.6g}"),
         ("paper's estimate", None if fedwad is None else f"{fedwad:.6g}"),
-        ("noise", None if noise is None else f"{noise:.4g}, {_NOISE}"),
-        ("populations", apart),
-        ("privacy", _guarantee(result.privacy)),
         ("rounds", str(len(result.history)) if result.history else None),
+        ("privacy", _guarantee(result.privacy)),
         ("sent", describe_traffic(result.traffic)),
         ("smallest cell, last replies", None if cell is None else pluralize(cell, "sample")),
     ]
@@ -312,7 +292,6 @@ def matrix(
     clustering: ClusterOptions,
     p: Order = 2.0,
     k: NumberOfClusters = None,
-    shape: ImageShape = None,
     seed: Seed = 0,
 ) -> None:
     """Which sites have similar data? All distances between many sites, and a test of each pair.
@@ -326,7 +305,6 @@ def matrix(
     Example: `fedwad matrix sites/ --k auto --report sites.html`
     """
     output.check(files)
-    image_shape = parse_image_shape(shape)
     n_clusters = parse_number_of_clusters(k)
     keywords = options.keywords() | privacy.keywords(table_options.columns.schema)
     keywords |= {"p": p, "seed": seed} | asdict(classes)
@@ -339,8 +317,8 @@ def matrix(
     result, page = engine_options.ask(
         "matrix", files, keywords, table_options, paths, fedwad.MatrixResult, here, output
     )
-    clusters = None if n_clusters is None else _cluster(result, n_clusters, clustering, seed)
-    _write_matrix(result, clusters, output, shape=image_shape, **page)
+    clusters = None if n_clusters is None else find_clusters(result, n_clusters, clustering, seed)
+    _write_matrix(result, clusters, output, **page)
     if table_options.weights is not None and not output.as_json:
         print_text(_EFFECTIVE)
     exit_by(_differ(result), result.enough)
@@ -365,7 +343,7 @@ def cluster(
     output.check()
     n_clusters = parse_number_of_clusters(k) or "auto"
     result = fedwad.MatrixResult.load(file)
-    _write_matrix(result, _cluster(result, n_clusters, clustering, seed), output)
+    _write_matrix(result, find_clusters(result, n_clusters, clustering, seed), output)
 
 
 def _differ(result: fedwad.MatrixResult) -> bool | None:
@@ -376,7 +354,7 @@ def _differ(result: fedwad.MatrixResult) -> bool | None:
     return None if result.test is None else verdict(result.test.pvalue, result.test.smallest)
 
 
-def _cluster(
+def find_clusters(
     result: fedwad.MatrixResult, k: int | Literal["auto"], options: ClusterOptions, seed: int
 ) -> dict[str, Any]:
     """Return clusters in the form that --json prints."""
@@ -403,21 +381,28 @@ def _write_matrix(
     labels = None if clusters is None else np.array(clusters["labels"])
     output.write(result, clusters=labels, **page)
     if output.as_json:
-        content, known = with_warnings(result.to_dict(), page), result.knows_populations
-        del content["kept"], content["evidence"]  # for --save
-        content |= {
-            "sentence": result.sentence,
-            "differs": result.differs.tolist(),
-            "heterogeneity": result.heterogeneity.to_dict() if known else None,
-            "eccentricity": result.eccentricity.to_dict() if known else None,
-        }
-        print_json(content | ({} if clusters is None else {"clusters": clusters}))
+        print_json(matrix_in_json(result, clusters, page))
         return
     view = ShownMatrix(result, labels)
     show_matrix(view)
     if clusters is not None:
         _show_clusters(view, clusters)
     output.print_report()
+
+
+def matrix_in_json(
+    result: fedwad.MatrixResult, clusters: dict[str, Any] | None, page: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what `--json` prints of a matrix, of its clusters, and of its sites' warnings."""
+    content, known = with_warnings(result.to_dict(), page), result.knows_populations
+    del content["kept"], content["evidence"]  # for --save
+    content |= {
+        "sentence": result.sentence,
+        "differs": result.differs.tolist(),
+        "heterogeneity": result.heterogeneity.to_dict() if known else None,
+        "eccentricity": result.eccentricity.to_dict() if known else None,
+    }
+    return content | ({} if clusters is None else {"clusters": clusters})
 
 
 def show_matrix(view: ShownMatrix) -> None:
@@ -450,36 +435,28 @@ def show_matrix(view: ShownMatrix) -> None:
     screen.print(table)
     print_facts(_matrix_rows(result))
     print_failed(result.failed)
-    warn_small_cells(result.min_cell_size, result.method)
+    warn_small_cells(result.min_cell_size)
 
 
 def _matrix_rows(result: fedwad.MatrixResult) -> Rows:
     """Return the numbers behind the answer over all pairs, each with its name."""
-    pairs = np.triu_indices(len(result), 1)
+    pairs, cell = np.triu_indices(len(result), 1), result.min_cell_size
 
     def extent(values: Floats) -> str:
         low, high = f"{np.nanmin(values[pairs]):.4g}", f"{np.nanmax(values[pairs]):.4g}"
         return low if low == high else f"{low} to {high}"
 
-    rows: Rows = []
-    if result.certified:
-        rows.append(("samples", f"{extent(result.value)} apart, method {result.method}"))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
-        rows.append(("bounds", f"certified; median width {np.median(width):.0%} of the estimate"))
+    rows: Rows = [(name, text) for name, text in result._html_rows().items() if name != "answer"]
     if result.noise is not None and not np.isnan(result.noise[pairs]).all():
-        rows.append(("noise", f"{extent(result.noise)}, {_NOISE}"))
-    if result.population_interval is not None and result.certified:
-        high = result.population_interval[1]
-        if not np.isnan(high[pairs]).all():
-            rows.append(("populations", f"at most {np.nanmax(high[pairs]):.4g} apart (95%)"))
-    if result.knows_populations:
-        rows.append(("heterogeneity", result.heterogeneity.sentence))
-    rows.append(("privacy", _guarantee(result.privacy)))
-    rows.append(("sent", describe_traffic(result.traffic)))
-    if result.privacy is None and result.min_cell_size is not None:
-        rows.append(("smallest cell, last replies", pluralize(result.min_cell_size, "sample")))
-    return rows
+        rows.append(("chance alone", extent(result.noise)))
+    if result.certified:
+        rows.append(("between samples", f"{extent(result.value)}, method {result.method}"))
+    return [
+        *rows,
+        ("privacy", _guarantee(result.privacy)),
+        ("sent", describe_traffic(result.traffic)),
+        ("smallest cell, last replies", None if cell is None else pluralize(cell, "sample")),
+    ]
 
 
 def _headings(view: ShownMatrix) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -784,7 +761,7 @@ def embed(
     print_failed(dict(list(result.failed.items())[:10]))
     if len(result.failed) > 10:
         print_text(f"Without {len(result.failed) - 10} more sites; --json names them.")
-    warn_small_cells(result.min_cell_size, "embed")
+    warn_small_cells(result.min_cell_size)
     output.print_report()
 
 

@@ -31,7 +31,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from fedwad._words import format_bytes, to_printable
+from fedwad._words import few_samples, format_bytes, to_printable
 from fedwad.compare import Progress as Step
 from fedwad.errors import DataWarning, FedwadError
 from fedwad.federation import Traffic
@@ -92,12 +92,16 @@ def use_option_names(sentence: str) -> str:
     "Column 'ca' has no values; drop it (--drop ca --drop 'last name')."
     >>> use_option_names("All values are 0; say so (missing: chol=0).")
     'All values are 0; say so (--missing chol=0).'
+    >>> use_option_names("Compare periods as sites (by).")
+    'Compare periods as sites (--by).'
     """
 
     def to_options(match: re.Match[str]) -> str:
         words = re.split(rf", (?=(?:{_QUOTED}|[^'\"])*$)", match[2])
         return f"({' '.join(f'--{match[1]} {word}' for word in words)})"
 
+    plain = r"\((by|keep|max_rows|query|sheet|unit|where)\)"
+    sentence = re.sub(plain, lambda found: f"(--{found[1].replace('_', '-')})", sentence)
     sentence = sentence.replace("header=False", "--no-header").replace("header=True", "--header")
     return re.sub(rf"\((drop|missing): ((?:{_QUOTED}|.)*?)\)(?=[,.;]|$)", to_options, sentence)
 
@@ -231,26 +235,11 @@ def print_facts(rows: Iterable[tuple[str, str | None]]) -> None:
     screen.print(table)
 
 
-def warn_small_cells(min_cell_size: int | None, method: str, few: int = 10) -> None:
-    """Print a warning if a number that was sent stands for few samples.
-
-    `method` is that of a distance or matrix, or else "coreset" or "embed".
-    """
-    if min_cell_size is None or min_cell_size >= few:
-        return
-    what = f"some numbers that were sent stand for only {min_cell_size} samples"
-    if min_cell_size == 1:
-        what = "single samples were sent as they are"
-    advice = {
-        "summary": f"A site with fewer than {few} samples has one cell; a policy can refuse that.",
-        "coreset": "At a real site the policy can refuse cells of few samples.",
-        "embed": "With real sites take a smaller --support; a policy can refuse small cells.",
-    }
-    otherwise = (
-        "With real sites take a smaller --support, or --method summary, which keeps at least"
-        f" {few} samples in a cell where a site has as many."
-    )
-    print_text(f"Warning: {what}. {advice.get(method, otherwise)}")
+def warn_small_cells(min_cell_size: int | None) -> None:
+    """Print a warning if a number that was sent stands for few samples."""
+    warning = few_samples(min_cell_size)
+    if warning:
+        print_text(f"Warning: {warning}")
 
 
 def warm_up(*, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:

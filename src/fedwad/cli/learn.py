@@ -134,7 +134,7 @@ def _show_coreset(result: fedwad.CoresetResult) -> None:
     if result.method == "union" and not result.converged:
         print_text("The tolerance was not met; more --rounds may bring the bounds closer.")
     print_failed(result.failed)
-    warn_small_cells(result.min_cell_size, "coreset")
+    warn_small_cells(result.min_cell_size)
 
 
 class TrainingArguments(OptionGroup):

@@ -389,13 +389,8 @@ class SiteOptions(ReadingOptions):
 
 
 @dataclass(frozen=True)
-class TableOptions(SiteOptions, SplitOptions):
-    """What the columns of tables are, and how one table or database is split into sites."""
-
-
-@dataclass(frozen=True)
-class WeightedTableOptions(TableOptions):
-    """The same, for rows with weights.
+class PairOptions(SiteOptions):
+    """What the columns of two sites' tables are, whose rows may have weights.
 
     Parameters
     ----------
@@ -403,6 +398,16 @@ class WeightedTableOptions(TableOptions):
     """
 
     weights: str | None = None
+
+
+@dataclass(frozen=True)
+class TableOptions(SiteOptions, SplitOptions):
+    """What the columns of tables are, and how one table or database is split into sites."""
+
+
+@dataclass(frozen=True)
+class WeightedTableOptions(PairOptions, TableOptions):
+    """The same, for rows with weights."""
 
 
 @dataclass(frozen=True)

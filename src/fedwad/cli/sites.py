@@ -19,7 +19,7 @@ import fedwad
 from fedwad._files import write_atomically
 from fedwad._words import to_printable
 from fedwad.cli.console import Bar, progress_bar, stderr, use_option_names
-from fedwad.cli.options import OptionGroup, Output, TableOptions, refuse
+from fedwad.cli.options import OptionGroup, Output, SiteOptions, refuse
 from fedwad.compare import Progress as Step
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -112,7 +112,7 @@ def _tables(sites: Mapping[str, Any]) -> dict[str, Source]:
     return {name: data for name, data in sites.items() if isinstance(data, RawTable)}
 
 
-def find_several(sources: Sequence[str], purpose: str, tables: TableOptions) -> dict[str, Source]:
+def find_several(sources: Sequence[str], purpose: str, tables: SiteOptions) -> dict[str, Source]:
     """Return sources by the name of their site; InputError unless they are at least two.
 
     `purpose` is what needs several sites, such as "a matrix", for that error.
@@ -189,7 +189,8 @@ def open_sites(
     federation = federate(raw, columns, policy)
     federation.notes = holder_notes(raw.values())
     for note in (*read, *federation.notes):
-        stderr.print(f"Warning: {to_printable(note)}", soft_wrap=True, markup=False)
+        note = use_option_names(to_printable(note))
+        stderr.print(f"Warning: {note}", soft_wrap=True, markup=False)
     if federation.schema is not None:
         if columns.schema == "auto":
             federation.schema = with_missing_values(federation.schema, columns)
@@ -214,7 +215,7 @@ def schema_warnings(schema: Schema | None) -> list[str]:
 
 def warnings_of(federation: LocalFederation) -> list[str]:
     """Return what is printed as warnings: conflicts, and notes for the holder of tables."""
-    return [*schema_warnings(federation.schema), *federation.notes]
+    return [*schema_warnings(federation.schema), *map(use_option_names, federation.notes)]
 
 
 def with_warnings(content: dict[str, Any], page: Mapping[str, Any]) -> dict[str, Any]:
@@ -439,7 +440,7 @@ class PreviewEngineOptions(EngineOptions):
     policy: Path | None = None
 
     def find(
-        self, sources: Sequence[str], tables: TableOptions, purpose: str = ""
+        self, sources: Sequence[str], tables: SiteOptions, purpose: str = ""
     ) -> dict[str, Source]:
         """The sources by the names of their sites; none if the sites of a deployment are asked.
 
@@ -484,7 +485,7 @@ class ResumableEngineOptions(PreviewEngineOptions):
         algorithm: str,
         sources: Sequence[str],
         keywords: Mapping[str, Any],
-        tables: TableOptions,
+        tables: SiteOptions,
         files: Mapping[str, Source],
         kind: type[T],
         here: Callable[[LocalFederation, Any, Bar], T],

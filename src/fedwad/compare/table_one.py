@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 #: What tables have in place of a number that a site does not publish.
 WITHHELD = "withheld"
-_ABSENT = "no such column"
+ABSENT = "no such column"
 #: Before order statistics that are expected ones of small groups of rows.
 ABOUT = "\N{ALMOST EQUAL TO}"
 ABOUT_IN_WORDS = f"{ABOUT} of small groups of rows on average, so a little nearer to the middle"
@@ -276,7 +276,7 @@ class TableColumn:
 
         def add(statistic: str, text: Callable[[SiteColumn, int], str]) -> None:
             pairs = zip(found, min_cell_size, strict=True)
-            texts = [_ABSENT if one is None else text(one, least) for one, least in pairs]
+            texts = [ABSENT if one is None else text(one, least) for one, least in pairs]
             rows.append((statistic, tuple(texts)))
 
         if kind == "label":

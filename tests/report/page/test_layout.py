@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import pdist, squareform
 
-from fedwad.report.page._layout import build_tree, embed_in_plane, median_map_error
+from fedwad.report.page._matrix_view import build_tree, embed_in_plane, median_map_error
 
 
 def points(size, seed, dimension=3):

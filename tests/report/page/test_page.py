@@ -1,15 +1,12 @@
 """The file as written: complete, self-contained, harmless."""
 
 import base64
-import csv
 import hashlib
-import io
 import json
 import re
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
-from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -109,13 +106,11 @@ def test_matrix_pages_of_every_size(make_matrix, tmp_path, size, largest, cluste
     assert "1.2 MB" in page.text
 
 
-def test_every_pair_is_in_the_data_the_table_and_the_csv(make_matrix, tmp_path):
+def test_every_pair_is_in_the_data_and_the_table(make_matrix, tmp_path):
     matrix, clusters = make_matrix(9)
     write_report(matrix, tmp_path / "report.html", clusters=clusters)
-    text, page = check(tmp_path / "report.html", 120_000)
+    text, _ = check(tmp_path / "report.html", 120_000)
     data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
-    link = next(value for tag, key, value in page.attributes if tag == "a" and key == "href")
-    rows = list(csv.DictReader(io.StringIO(unquote(link.partition(",")[2]))))
     k = 0
     for i in range(9):
         for j in range(i + 1, 9):
@@ -123,32 +118,13 @@ def test_every_pair_is_in_the_data_the_table_and_the_csv(make_matrix, tmp_path):
             assert data["value"][k] == round(100 * value)
             assert data["lower"][k] == round(100 * low)
             assert data["upper"][k] == round(100 * high)
-            row = rows[k]
-            assert (row["a"], row["b"]) == (f"site{i:03d}", f"site{j:03d}")
-            numbers = [float(row[key]) for key in ("value", "lower", "upper")]
-            np.testing.assert_allclose(numbers, [value, low, high], rtol=1e-7)
             assert f"site{i:03d}site{j:03d}{value:.2f}{low:.2f} to {high:.2f}" in re.sub(
                 r"<[^>]+>", "", text
             )
             k += 1
-    assert len(rows) == k == 36
+    assert k == 36
     assert data["order"] != sorted(data["order"])
     assert sorted(data["order"]) == list(range(9))
-
-
-def test_bounds_stay_bounds_in_the_csv(make_matrix, tmp_path):
-    matrix, _ = make_matrix(6)
-    rng = np.random.default_rng(0)
-    noise = np.triu(rng.uniform(0, 1, (6, 6)), 1)
-    noise = (noise + noise.T) / 3
-    matrix = replace(matrix, lower=matrix.lower - noise, upper=matrix.upper + noise)
-    write_report(matrix, tmp_path / "report.html")
-    _, page = read(tmp_path / "report.html")
-    link = next(value for tag, key, value in page.attributes if tag == "a" and key == "href")
-    for row in csv.DictReader(io.StringIO(unquote(link.partition(",")[2]))):
-        i, j = int(row["a"][4:]), int(row["b"][4:])
-        assert float(row["lower"]) <= matrix.lower[i, j] * (1 + 1e-9)
-        assert float(row["upper"]) >= matrix.upper[i, j] * (1 - 1e-9)
 
 
 def test_names_are_harmless_everywhere(make_matrix, tmp_path):
@@ -170,10 +146,6 @@ def test_names_are_harmless_everywhere(make_matrix, tmp_path):
     data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
     assert data["names"][0] == HOSTILE
     assert "\x00" not in text
-    link = next(value for tag, key, value in page.attributes if tag == "a" and key == "href")
-    names = {row["a"] for row in csv.DictReader(io.StringIO(unquote(link.partition(",")[2])))}
-    assert '\'=HYPERLINK("x")' in names
-    assert HOSTILE in names
 
 
 def test_names_are_harmless_on_a_distance(tmp_path):
@@ -235,7 +207,6 @@ def test_a_real_matrix(tmp_path):
         matrix = fedwad.matrix(data, labels=True, **options_of(method, 4, rounds=2))
         write_report(matrix, tmp_path / "report.html", clusters=matrix.cluster(2))
         _, page = check(tmp_path / "report.html", 90_000)
-        assert ("Show the rounds" in page.text) == (method != "summary")
         assert ("the paper's estimate" in page.text) == (method == "pairs")
         assert "dataset distance" in page.text
 
@@ -280,13 +251,6 @@ def test_any_scale(make_matrix, tmp_path, scale):
     check(tmp_path / "report.html", 80_000)
 
 
-@pytest.mark.parametrize("size", [5, 6, 7, 8, 9])
-def test_an_eigenvalue_that_is_zero_but_for_rounding_is_drawn_as_zero(make_matrix, tmp_path, size):
-    write_report(make_matrix(size)[0], tmp_path / "report.html")
-    text, _ = read(tmp_path / "report.html")
-    assert "eigenvalue from 0 to" in text
-
-
 def test_the_same_input_gives_the_same_bytes(make_matrix, tmp_path, when):
     for name in ("a.html", "b.html"):
         matrix, clusters = make_matrix(20)
@@ -304,6 +268,8 @@ def test_mistakes_are_one_sentence_and_leave_the_old_file(make_matrix, tmp_path)
         write_report(matrix, path, clusters=[0.5, 1, 2, 3])
     with fails(fedwad.InputError, "conflicting-options"):
         write_report(matrix, path, exact=3.0)
+    with fails(fedwad.InputError, "conflicting-options"):
+        write_report(matrix, path, shape=(2, 2))
     result = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]], method="fedwad", support=2)
     with fails(fedwad.InputError, "conflicting-options"):
         write_report(result, path, clusters=[0, 1])

@@ -1,4 +1,4 @@
-"""Why sites differ, on the page: columns, classes, images, and keys that reach them."""
+"""Why sites differ, on the page: columns, classes, and keys that reach them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import fedwad
-from failing import fails
 from fedwad.report import write_report
-from fedwad.report.page._why import strengths, where_numbers
 
 UP, DOWN, LEFT, RIGHT, ENTER = "\ue013", "\ue015", "\ue012", "\ue014", "\ue007"
 
@@ -34,39 +32,11 @@ def content(path):
     return text, json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
 
 
-def test_a_shape_for_a_table_with_categories(tmp_path):
-    rng = np.random.default_rng(0)
-    for site in range(2):
-        rows = [f"{x:.3f},{y:.3f},{z:.3f}" for x, y, z in rng.normal(site, 1.0, (60, 3))]
-        words = [f"{row},{'red' if k % 3 else 'blue'}" for k, row in enumerate(rows)]
-        (tmp_path / f"{site}.csv").write_text("\n".join(["a,b,c,colour", *words]))
-    result = fedwad.distance(tmp_path / "0.csv", tmp_path / "1.csv")
-    page = tmp_path / "page.html"
-    with fails(fedwad.errors.InputError, "wrong-shape"):
-        write_report(result, page, shape=(3, 3))
-    assert not page.exists()
-    write_report(result, page, shape=(2, 2))
-    assert page.exists()
-
-
-def test_an_image_is_as_strong_as_its_parts():
-    parts = np.zeros((3, 4))
-    parts[1, 2], parts[2, 3] = 0.6, 0.4
-    assert strengths(parts.ravel(), (3, 4)) == "000000v0000l"
-    assert where_numbers(parts.ravel(), (3, 4)) == [1, 2, 3, 60]
-    channels = np.repeat(parts.ravel() / 3, 3)
-    assert where_numbers(channels, (3, 4)) == [1, 2, 3, 60]
-    assert where_numbers(np.zeros(12), (3, 4)) == [0, 0, 0, 0]
-
-
-def test_classes_and_images_are_on_the_page(digits, tmp_path):
-    write_report(digits, tmp_path / "report.html", shape=(8, 8))
+def test_classes_are_on_the_page(digits, tmp_path):
+    write_report(digits, tmp_path / "report.html")
     text, data = content(tmp_path / "report.html")
     assert "Classes with the largest part" in text
-    assert "Where in the image" in text
     why = data["why"]
-    assert why["image"] == [8, 8]
-    assert {len(one) for one in why["strengths"]} == {64}
     # Nines of rome have no counterpart: a third of the rows, and more of the distance.
     for pair in (1, 2):
         (number, rows, part, _), *_ = why["classes"][pair][1]
@@ -81,19 +51,18 @@ def test_a_distance_shows_them_too(tmp_path):
     sites = [(x[rows].astype(float), y[rows]) for rows in (np.flatnonzero(y < 2)[:80],)]
     sites.append((x[y > 7][:80].astype(float), y[y > 7][:80]))
     found = fedwad.distance(*sites, labels=True)
-    write_report(found, tmp_path / "report.html", shape=(8, 8))
+    write_report(found, tmp_path / "report.html")
     text, _ = content(tmp_path / "report.html")
     assert "Classes with the largest part" in text
-    assert "Where in the image" in text
 
 
 @pytest.fixture
 def opened(browser, tmp_path):
     """A page on a screen of that width; nothing may be logged."""
 
-    def opened(result, width, dark=False, shape=None):
+    def opened(result, width, dark=False):
         path = tmp_path / "report.html"
-        write_report(result, path, shape=shape)
+        write_report(result, path)
         size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
@@ -161,14 +130,8 @@ def test_keys_reach_columns_pairs_and_cells(opened, width, dark):
     assert apart[other] == max(apart.values())
 
 
-def test_the_picture_follows_the_chosen_pair(opened, digits):
-    page = opened(digits, 1280, shape=(8, 8))
-    shades = """return [...document.querySelectorAll('#where-image g path')].map((path) =>
-        path.getAttribute('class') + path.getAttribute('d').match(/M/g).length).join(' ')"""
-    before, sentence = page.execute_script(shades), said(page, "where-said")
-    assert "of 64 pixels" in sentence
+def test_the_classes_follow_the_chosen_pair(opened, digits):
+    page = opened(digits, 1280)
     page.execute_script("document.querySelector('#walk button:last-child').click()")
-    assert page.execute_script(shades) != before
-    assert said(page, "where-said") != sentence
     classes = page.execute_script("return document.querySelectorAll('#classes li').length")
     assert classes == 6

@@ -14,8 +14,7 @@ from markupsafe import Markup
 from fedwad._words import pluralize
 from fedwad.compare.digits import Digits
 from fedwad.coresets.result import CoresetResult
-from fedwad.report.page._curve import Part, chart
-from fedwad.report.page._figures import PointMap, draw_both_widths
+from fedwad.report.page._figures import Part, PointMap, chart, draw_both_widths
 from fedwad.report.page._text import drawing, escape, picture, shorten, tag
 from fedwad.report.pictures import feature_names, image_shape, project_to_plane, sheet
 from fedwad.transport import Floats
@@ -62,7 +61,7 @@ def png(picture: Floats) -> str:
 
 def _curves(result: CoresetResult) -> Markup | None:
     points = [(one.number, one.loss) for one in result.history if math.isfinite(one.loss)]
-    if not points:
+    if len(points) < 2:
         return None
     parts = [
         Part("curve", f"{result.method}: its loss", points, "ours"),

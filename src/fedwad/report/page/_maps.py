@@ -11,8 +11,7 @@ from fedwad.report.page._figures import (
     draw_both_widths,
     marker,
 )
-from fedwad.report.page._layout import embed_in_plane, median_map_error
-from fedwad.report.page._matrix_view import MatrixView
+from fedwad.report.page._matrix_view import MatrixView, embed_in_plane, median_map_error
 from fedwad.report.page._text import drawing, escape, shorten, tag, text_width
 from fedwad.transport import Floats
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedwad._words import format_bytes, pluralize
-from fedwad.audit import AuditResult
+from fedwad._words import format_bytes, format_value, pluralize
+from fedwad.audit import AuditResult, Samples, Score
 from fedwad.compare import (
     DistanceResult,
     DriftResult,
@@ -29,11 +29,9 @@ from fedwad.coresets.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.learning import TrainingResult
 from fedwad.privacy import FeasibilityReport
-from fedwad.report.page._audit import audit_page
 from fedwad.report.page._colour import CLUSTER_COLOURS
 from fedwad.report.page._coreset import coreset_page
-from fedwad.report.page._curve import Part, chart
-from fedwad.report.page._figures import HorizontalAxis, PointMap, draw_both_widths
+from fedwad.report.page._figures import HorizontalAxis, Part, PointMap, chart, draw_both_widths
 from fedwad.report.page._matrix import matrix_page
 from fedwad.report.page._matrix_view import MatrixView
 from fedwad.report.page._text import drawing, escape, tag
@@ -80,8 +78,8 @@ def write_report(
     when : the date on the page; by default now
     clusters : for a matrix or an embedding, an integer label for each site
     exact : the exact distance, if known
-    shape : shape of images, (28, 28) or (32, 32, 3): of rows whose columns are pixels, or of a
-        coreset's points, by default a square
+    shape : for a coreset whose points are images, their shape, (28, 28) or (32, 32, 3); by default
+        a square
     schema : the schema that encoded the sites' tables; the page says which columns were compared
     warnings : sentences to show near the top, such as conflicts between the sites' tables
     newcomer : for a matrix, a site that has just joined; the page begins with where it belongs
@@ -96,11 +94,13 @@ def write_report(
         raise InputError("clusters belong to a matrix or an embedding.", "conflicting-options")
     if exact is not None and not isinstance(result, DistanceResult):
         raise InputError("an exact distance belongs to a distance.", "conflicting-options")
+    if shape is not None and not isinstance(result, CoresetResult):
+        raise InputError("shape belongs to a coreset.", "conflicting-options")
     if isinstance(result, DistanceResult):
-        template, content = "distance", _distance_page(result, exact, schema, shape)
+        template, content = "distance", _distance_page(result, exact, schema)
     elif isinstance(result, MatrixResult):
         view = MatrixView.of(result, clusters, schema, newcomer)
-        template, content = "matrix", matrix_page(view, shape)
+        template, content = "matrix", matrix_page(view)
     elif isinstance(result, PermutationTestResult):
         template, content = "test", _test_page(result)
     elif isinstance(result, ColumnsResult):
@@ -214,8 +214,8 @@ def _table_one_row(
         t.kinds[k] + (", not compared" if t.reasons[k] else "") + (f": {reason}" if reason else "")
     )
     if t.missing_smd[k] > 0:
-        about += "" if smd or not pvalue else ", too few values for an SMD"
-        about += f", SMD of missing values {missing}"
+        about += "" if smd or not pvalue else "; too few values for an SMD"
+        about += f"; missing: SMD {missing}"
     shown = [line for line in lines if is_number or line.statistic in ("missing", "label")]
     cells = []
     for place, site in enumerate(t.sites):
@@ -289,19 +289,14 @@ def _plan_page(reports: Sequence[FeasibilityReport], sentence: str) -> Content:
 # --- a distance
 
 
-def _distance_page(
-    result: DistanceResult,
-    exact: float | None,
-    schema: Schema | None,
-    shape: tuple[int, ...] | None,
-) -> Content:
+def _distance_page(result: DistanceResult, exact: float | None, schema: Schema | None) -> Content:
     if exact is not None and np.ndim(exact) != 0:
         raise InputError(f"exact has shape {np.shape(exact)}; give one number.", "wrong-shape")
     return {
         "title": f"How far apart are {result.sites[0]} and {result.sites[1]}?",
         "schema": schema,
         "estimates": _estimates(result, exact),
-        "pair": columns_of(result.explain, result.rows, shape),
+        "pair": columns_of(result.explain, result.rows),
         "curves": _rounds(result, exact) if result.history else None,
         "shows_populations": result.population_interval is not None,
         "tested": result.pvalue is not None and not math.isnan(result.pvalue),
@@ -399,15 +394,9 @@ def _rounds(result: DistanceResult, exact: float | None) -> Markup:
 def _embedding_page(result: EmbeddingResult, clusters: Any) -> Content:
     labels = result.check_clusters(clusters)
     groups = describe_clusters(result.embedding, labels, result.sites)
-    if clusters is None:
-        sentence = f"{len(result)} sites as points: near means similar."
-    elif len(groups) == 1:
-        sentence = f"All {len(result)} sites are in one cluster."
-    else:
-        sentence = (
-            f"{groups_in_words(len(result), len(groups))}; the largest has {groups[0].size} sites"
-            f" and the smallest {groups[-1].size}."
-        )
+    sentence = f"{len(result)} sites as points: near means similar."
+    if clusters is not None:
+        sentence = f"{groups_in_words(len(result), len(groups))}."
     caption = (
         f"Each point is a site. The plane shows {result.on_two_axes:.0%} of the variance between"
         " sites. A distance in the plane is at most the distance between the points themselves."
@@ -526,3 +515,73 @@ def _accuracies(results: Mapping[str, TrainingResult]) -> Content:
             for site in sorted(sites, key=lambda site: groups.get(site, math.inf))
         ],
     }
+
+
+# --- an audit
+
+
+def audit_page(result: AuditResult) -> dict[str, Any]:
+    """What the template of an audit shows: a few records and their reconstructions too.
+
+    A result that was loaded from a file has none to show.
+    """
+    records = pluralize(result.n_attacked, "record")
+    if not any(row.leaks and not row.words for row in result.rows):
+        answer = f"No attack got more of {records} than a fresh sample would give."
+        if any(row.tells_members for row in result.rows):
+            answer = f"No attack reconstructed more of {records} than a fresh sample would give,"
+            answer += " but rows of the data are told from others."
+    elif result.recovered:
+        answer = f"{result.recovered:,} of {records} reconstructed exactly."
+    else:
+        answer = f"Some of {records} nearly reconstructed."
+    leaking = {row.method for row in result.rows if row.leaks}
+    drawn = f", drawn from {result.n_records:,}" if result.n_attacked < result.n_records else ""
+    return {
+        "title": "What could a curious server reconstruct?",
+        "sentence": f"Under {result.policy}: {answer}",
+        "verdicts": [(result.verdict(method), method in leaking) for method in result.methods],
+        "numbers": _numbers,
+        "guesses": [] if result.samples is None else records_and_guesses(result.samples),
+        "records": records + drawn,
+    }
+
+
+def _numbers(score: Score) -> list[str]:
+    """Records reconstructed exactly and nearly, and the closest distance; empty without guesses."""
+    if not math.isfinite(score.closest):
+        return ["", "", ""]
+    return [str(score.exact), str(score.near), f"{score.closest:.2f}"]
+
+
+def records_and_guesses(samples: Samples) -> list[dict[str, Any]]:
+    """For each of a few records a row for each column, and the closest guess of each attack."""
+    rows = [("your record", samples.records)]
+    rows += [
+        (f"{method}: {attack}", points) for (method, attack), points in samples.guesses.items()
+    ]
+    count, features = samples.records.shape
+    schema = samples.schema
+    names = samples.features or tuple(f"column {k + 1}" for k in range(features))
+
+    def texts(record: Floats) -> dict[str, str]:
+        if schema is None:
+            return {name: f"{value:.4g}" for name, value in zip(names, record, strict=True)}
+        values = schema.describe(record).items()
+        return {column: format_value(value, schema[column].kind) for column, value in values}
+
+    tables: list[dict[str, Any]] = []
+    for k in range(min(3, count)):
+        cells = [texts(points[k]) for _, points in rows]
+        shown = list(cells[0])[:20]
+        caption = f"Record {k + 1}, and the closest guess of each attack"
+        if len(cells[0]) > len(shown):
+            caption += f" (the first {len(shown)} of {len(cells[0])} columns)"
+        tables.append(
+            {
+                "head": ["column", *(title for title, _ in rows)],
+                "rows": [[column, *(one[column] for one in cells)] for column in shown],
+                "caption": caption,
+            }
+        )
+    return tables

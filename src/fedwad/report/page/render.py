@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fedwad._files import write_atomically
-from fedwad._words import format_bytes, pluralize
+from fedwad._words import few_samples, format_bytes, pluralize
 from fedwad.compare import percent
 from fedwad.compare.sentences import takes
 from fedwad.report.page._colour import CLUSTER_COLOURS, colour_css
@@ -46,6 +46,7 @@ def _templates() -> Environment:
     environment.filters |= {
         "bytes": format_bytes,
         "commands": _commands,
+        "few_samples": few_samples,
         "percent": percent,
         "plural": pluralize,
         "takes": takes,

@@ -59,7 +59,7 @@
     offer(table.closest(".scroller") || table, "Save as CSV", () => save("csv", "text/csv", `${lines()}\n`, k + 1));
   });
   document.querySelectorAll("figure").forEach((figure, k) => {
-    const visible = () => [...figure.querySelectorAll(".cells svg, .wide svg, .narrow svg, .where svg")].find((svg) => svg.getClientRects().length);
+    const visible = () => [...figure.querySelectorAll(".cells svg, .wide svg, .narrow svg")].find((svg) => svg.getClientRects().length);
     if (figure.querySelector("svg")) offer(figure, "Save as SVG", () => visible() && save("svg", "image/svg+xml", standalone(visible()), k + 1));
   });
 
@@ -181,7 +181,7 @@
   }
 
   // ---- why the chosen pair differs
-  const causes = byId("causes"), classes = byId("classes"), where = byId("where"), walk = byId("walk");
+  const causes = byId("causes"), classes = byId("classes"), walk = byId("walk");
   const barOf = (percentage) => { // such as 12% or <1%
     const bar = element("i", "", []);
     bar.style.width = percentage.replace("<", "");
@@ -207,7 +207,6 @@
     }));
     reach(causes.children, 0);
     showClasses(a, b, pair);
-    showWhere(pair);
   }
 
   function showClasses(a, b, pair) {
@@ -218,29 +217,6 @@
       element("li", "", [element("span", "column", [nameOf(site), ` class ${number}`]), element("b", "part", [part]), barOf(part),
         element("span", "at-site", [`${(rows / 10).toFixed(1)}% of its rows, mostly in `, named(data.why.columns[column])])])));
     byId("classes-list").replaceChildren(...(a < b ? items : items.reverse()).flat());
-  }
-
-  function showWhere(pair) {
-    if (!where) return;
-    const known = data.why.strengths && data.why.where[pair][0] > 0;
-    where.hidden = !known;
-    if (!known) return;
-    const [rows, width] = data.why.image, [half, row, column, part] = data.why.where[pair];
-    const bars = {}, image = byId("where-image");
-    [...data.why.strengths[pair]].forEach((digit, place) => {
-      if (digit !== "0") (bars[digit] ||= []).push(`M${place % width} ${Math.floor(place / width)}h1v1h-1z`);
-    });
-    const paths = Object.entries(bars).map(([digit, list]) => {
-      const path = document.createElementNS(image.namespaceURI, "path");
-      path.setAttribute("class", `l${31 - parseInt(digit, 32)}`);
-      path.setAttribute("d", list.join(""));
-      return path;
-    });
-    const said = `Half of the difference lies in ${half} of ${rows * width} pixels. ` +
-      `The strongest, in row ${row} and column ${column} from the top left, has ${part ? `${part}%` : "below 1%"}.`;
-    image.querySelector("g").replaceChildren(...paths);
-    image.setAttribute("aria-label", said);
-    byId("where-said").textContent = said;
   }
 
   // One element of a list is reached by Tab, the others from there by arrow keys.
