@@ -54,7 +54,7 @@ def write_pages(folder: Path) -> list[Path]:
         "columns": (t, sent),
         "matrix": (m, sent | {"clusters": m.cluster(2), "columns": t}),
         "distance": (r, sent | {"columns": t}),
-        "rounds": (fedwad.distance(rows, rows + 1, **rounds), {"exact": 2.0}),
+        "rounds": (fedwad.distance(rows, rows + 1, **rounds), {}),
         "test": (fedwad.permutation_test(fed["cleveland"], fed["va"]), {"columns": t}),
         "join": (known.add(arrays["site8"], "new"), {"newcomer": "new"}),
         "many": (fedwad.matrix(arrays), {"clusters": [k // 3 for k in range(9)]}),
@@ -130,7 +130,7 @@ def take_pictures(session: Any, page: Path, folder: Path) -> None:
         picture = session.execute_cdp_cmd("Page.captureScreenshot", shot)["data"]
         name = f"{page.stem}-{width}{'-dark' if dark else ''}.png"
         folder.joinpath(name).write_bytes(base64.b64decode(picture))
-    show(session, page, 1280)
+    show(session, page, 1280, media="print")
     printed = session.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
     folder.joinpath(f"{page.stem}.pdf").write_bytes(base64.b64decode(printed))
 

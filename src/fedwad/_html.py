@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_CELL_STYLE = "padding:2px 8px;text-align:right"
-
-
 def html_table(title: str, rows: Mapping[str, str]) -> str:
     """Return the HTML of a title and a table with a name and a text in each row.
 
@@ -24,20 +21,11 @@ def html_table(title: str, rows: Mapping[str, str]) -> str:
     '<p><b>distance 1</b></p><tabl'
     """
     heading = f"<p><b>{escape(title.removeprefix('<').removesuffix('>'))}</b></p>"
-    lines = "".join(_row(name, [text]) for name, text in rows.items())
+    lines = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(text)}</td></tr>"
+        for name, text in rows.items()
+    )
     return heading + (f"<table>{lines}</table>" if lines else "")
-
-
-def _row(name: str, texts: Iterable[str]) -> str:
-    cells = "".join(f"<td style='{_CELL_STYLE}'>{escape(text)}</td>" for text in texts)
-    return f"<tr><th style='text-align:left'>{escape(name)}</th>{cells}</tr>"
-
-
-def html_matrix(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the HTML of a square table under a title; `names` head its rows and its columns."""
-    column_heads = "".join(f"<th style='{_CELL_STYLE}'>{escape(name)}</th>" for name in names)
-    body = "".join(_row(name, row) for name, row in zip(names, rows, strict=True))
-    return html_table(title, {}) + f"<table><tr><th></th>{column_heads}</tr>{body}</table>"
 
 
 def html_rows(text: str, titles: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:

@@ -118,7 +118,6 @@ def test_those_who_hold_data_see_the_same(folder, words):
             2,
             "--t",
             0.5,
-            "--exact",
         ],
         ["matrix", "FOLDER", "--labels", "--k", 2],
         ["coreset", "FOLDER", "--size", 3, "--method", "summary"],

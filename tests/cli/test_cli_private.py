@@ -67,7 +67,7 @@ def test_the_budget_is_shown(files):
     assert found["left"] == pytest.approx(
         epsilon_of((mu_of(2, 1e-5) ** 2 - 2 * mu**2) ** 0.5, 1e-5)
     )
-    assert [(row["releases"], row["answered"]) for row in found["data"]] == [(2, 3)]
+    assert found["releases"] == 2  # the second was sent again, which costs nothing
     done = run("budget", "show", files / "paris.ledger.sqlite")
     assert "of 2" in done.stdout
     assert run("budget", "show", files / "nowhere.jsonl").returncode == 2

@@ -121,7 +121,6 @@ def plan(
     d: int | None = None,
     schema: Path | None = None,
     delta: float = 1e-5,
-    clip_norm: float | None = None,
     nearest: float = 0.5,
     farthest: float = 1.0,
     seed: Seed = 0,
@@ -138,7 +137,6 @@ def plan(
     d : features
     schema : schema file of the tables, instead of --d
     delta : delta of the guarantee, well below 1 / number of samples
-    clip_norm : with --d: the public clip norm, in units of a row's typical norm; 2 when left out
     nearest : distance between populations like that of your nearest pair
     farthest : a larger distance that must come out larger, too
     """
@@ -148,18 +146,13 @@ def plan(
             "Give the number of features as --d, or --schema, which has it.", "missing-option"
         )
     loaded = None if schema is None else Schema.load(schema)
-    if loaded is not None and clip_norm is not None:
-        raise InputError(
-            "--clip-norm is for --d; a schema has the bins of its columns.", "conflicting-options"
-        )
     features = loaded or d or 0
-    norm = 2.0 if clip_norm is None else clip_norm
     reports = [
-        simulate_releases(n, features, value, delta, norm, seed, nearest=nearest, farthest=farthest)
+        simulate_releases(n, features, value, delta, seed=seed, nearest=nearest, farthest=farthest)
         for value in epsilon
     ]
     first = reports[0]
-    bins = "the schema's" if loaded is not None else f"{norm:g} typical norms wide"
+    bins = "the schema's" if loaded is not None else "2 typical norms wide"
     simulated = (
         f"Simulated: sites of {n} rows and {pluralize(first.columns, 'column')}, whose populations"
         f" are {first.nearest:.3g} and {first.farthest:.3g} apart; bins are {bins}. The guarantee"

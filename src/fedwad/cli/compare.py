@@ -68,10 +68,10 @@ from fedwad.compare.answers import verdict
 from fedwad.compare.explanation import numbers_in_words
 from fedwad.compare.sentences import distance_in_words
 from fedwad.compare.shown import ShownMatrix
-from fedwad.errors import CertificateError, InputError
-from fedwad.federation import Dataset, LocalFederation, local
+from fedwad.errors import InputError
+from fedwad.federation import LocalFederation, local
 from fedwad.methods import DISTANCE_METHODS, MATRIX_METHODS, FedWaD
-from fedwad.transport import Floats, solve
+from fedwad.transport import Floats
 
 Order = Annotated[float, "Order of the distance, at least 1."]
 Rows = list[tuple[str, str | None]]
@@ -139,7 +139,6 @@ def distance(
     p: Order = 2.0,
     seed: Seed = 0,
     explain: Explain = False,
-    exact: bool = False,
 ) -> None:
     """Do the data in A and B differ, how far, and in which columns?
 
@@ -150,10 +149,6 @@ def distance(
     The exit code is 3 if a difference is found, and 4 if there are too few rows to tell.
 
     Example: `fedwad distance paris.csv oslo.csv --explain`
-
-    Parameters
-    ----------
-    exact : compute the exact distance too, which pools both files
     """
     output.check((a, b))
     if explain and p != 2:
@@ -165,12 +160,7 @@ def distance(
     keywords |= {"p": p, "seed": seed} | asdict(classes)
     if options.method == FedWaD.name and output.report:
         keywords.setdefault("reveal", "every")  # the page shows the rounds
-    if exact and engine_options.uses_engine:
-        raise InputError(
-            "--exact needs both files in this process; leave out the engine.",
-            "conflicting-options",
-        )
-    files, first, second, exactly = {}, a, b, []
+    files, first, second = {}, a, b
     if not engine_options.uses_engine:
         (first, one), (second, other) = find_one_file(a), find_one_file(b)
         if first == second:
@@ -179,7 +169,7 @@ def distance(
             second = first
         files = {first: one, second: other}
 
-    def here(federation: LocalFederation, fed: Any, bar: Bar) -> fedwad.DistanceResult:
+    def here(_: LocalFederation, fed: Any, bar: Bar) -> fedwad.DistanceResult:
         rounds = keywords.get("rounds", FedWaD.rounds)
 
         def show(record: fedwad.Round) -> None:
@@ -188,17 +178,13 @@ def distance(
                 stage += f", running estimate {record.running:.4g}"
             bar.progress(Progress(stage, record.number, rounds))
 
-        found = fedwad.distance(fed[first], fed[second], callback=show, **keywords)
-        if exact:
-            exactly.append(_exact(federation.dataset(first), federation.dataset(second), found))
-        return found
+        return fedwad.distance(fed[first], fed[second], callback=show, **keywords)
 
     kind = fedwad.DistanceResult
     result, page = engine_options.ask(
         "distance", (a, b), keywords, table_options, files, kind, here, output
     )
-    exact_distance = exactly[0] if exactly else None
-    output.write(result, exact=exact_distance, **page)
+    output.write(result, **page)
     if output.as_json:
         content = result.to_dict() | {"sentence": result.sentence, "differs": result.differs}
         del content["evidence"]
@@ -206,11 +192,10 @@ def distance(
             explanation = result.explain()
             content |= columns_in_json(explanation)
             content["notes"] = [*result.notes, *explanation.notes]
-        content = with_warnings(content, page)
-        print_json(content | ({} if exact_distance is None else {"exact": exact_distance}))
+        print_json(with_warnings(content, page))
     else:
         print_sentence(result.sentence)
-        print_facts(_distance_rows(result, exact_distance))
+        print_facts(_distance_rows(result))
         if table_options.weights is not None:
             print_text(_EFFECTIVE)
         if explain:
@@ -220,26 +205,12 @@ def distance(
     exit_by(result.differs, result.enough)
 
 
-def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
-    """Return the exact distance; CertificateError unless it lies between the certified bounds."""
-    classes: Any = result.class_covariance or "ignored"
-    exact = solve(mu.view(classes), nu.view(classes), result.p).distance
-    if result.certified and not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
-        raise CertificateError(
-            f"The exact distance {exact:.6g} lies outside the certified {result.lower:.6g} to"
-            f" {result.upper:.6g}; please report the data.",
-            "not-proven",
-        )
-    return exact
-
-
-def _distance_rows(result: fedwad.DistanceResult, exact: float | None) -> Rows:
+def _distance_rows(result: fedwad.DistanceResult) -> Rows:
     """Return the numbers behind the answer, each with its name, as notebooks show them."""
     fedwad, cell = result.fedwad, result.min_cell_size
     return [
         ("rows", " and ".join(f"{n:,}" for n in result.rows) or None),
         *((name, text) for name, text in result._html_rows().items() if name != "answer"),
-        ("exact", None if exact is None else f"{exact:.6g}"),
         ("paper's estimate", None if fedwad is None else f"{fedwad:.6g}"),
         ("rounds", str(len(result.history)) if result.history else None),
         ("privacy", _guarantee(result.privacy)),
@@ -675,32 +646,14 @@ def join(
 # --- embed
 
 
-@dataclass(frozen=True)
-class EmbeddingOptions(OptionGroup):
-    """How sites become points.
-
-    Parameters
-    ----------
-    support : points of the shared support
-    rounds : rounds in which sites shape the support
-    clients_per_round : random sites that shape the support; others send one message
-    dimension : largest number of coordinates; 256 when left out
-    """
-
-    support: int = 10
-    rounds: int = 3
-    clients_per_round: int = 200
-    dimension: int | None = None
-
-
 def embed(
     files: Sources,
     *,
-    options: EmbeddingOptions,
     table_options: WeightedTableOptions,
     output: SavedOutput,
     engine_options: ResumableEngineOptions,
     classes: ClassOptions,
+    support: int = 10,
     k: NumberOfClusters = "auto",
     nearest: str | None = None,
     seed: Seed = 0,
@@ -714,11 +667,12 @@ def embed(
 
     Parameters
     ----------
+    support : points of the support that all sites share
     nearest : name of a site whose ten most similar sites are printed
     """
     output.check(files)
     n_clusters = parse_number_of_clusters(k) or "auto"
-    keywords = asdict(options) | asdict(classes) | {"seed": seed}
+    keywords = {"support": support, "seed": seed} | asdict(classes)
     paths = engine_options.find(files, table_options, "an embedding")
     check_clusters(n_clusters, paths or files)
     names = tuple(paths or files)

@@ -29,16 +29,6 @@ WHAT_LEAVES: dict[str, dict[str, str]] = tomllib.loads(
 )
 
 
-def what_leaves() -> str:
-    """The kinds and what their replies hold, as a table in Markdown."""
-    rows = ["| kind | what a reply holds |", "|---|---|"]
-    same: dict[str, list[str]] = {}
-    for kind, fields in WHAT_LEAVES.items():
-        text = "; ".join(dict.fromkeys(words for words in fields.values() if words))
-        same.setdefault(text, []).append(f"`{kind}`")
-    return "\n".join([*rows, *(f"| {', '.join(kinds)} | {text} |" for text, kinds in same.items())])
-
-
 _SENT = ("answered", "repeated")
 
 LedgerArgument = Annotated[Path, "The ledger of a node, a .sqlite file."]
@@ -199,7 +189,7 @@ def show_budget(
         # sent too.
         left = epsilon_of(math.sqrt(max(0.0, mu_of(granted, delta) ** 2 - ledger.spent**2)), delta)
     budget: dict[str, Any] = {
-        "data": _spent_by_data(private, delta),
+        "releases": sum(entry.outcome == "spent" for entry in private),
         "delta": delta,
         "mu": spent,
         "epsilon": epsilon_of(spent, delta),
@@ -213,46 +203,17 @@ def show_budget(
     if as_json:
         print_json(budget)
         return
-    titles = ("data", "releases", "repeated", "mu", f"epsilon at delta {delta:g}")
-    table = make_table(*titles, left=("data",))
-    for row in budget["data"]:
-        repeated = str(row["answered"] - row["finished"])
-        numbers = f"{row['mu']:.4g}", f"{row['epsilon']:.4g}"
-        table.add_row(row["data"][:16], str(row["releases"]), repeated, *numbers)
-    if budget["data"]:
-        screen.print(table)
     print_text(_summarize(budget))
-
-
-def _spent_by_data(private: list[Entry], delta: float) -> list[dict[str, Any]]:
-    """A row for each version of the data, whose digest is `data`.
-
-    A release has a line "answered" each time that it is sent; `finished` counts it once.
-    """
-    rows = []
-    for data in dict.fromkeys(entry.data for entry in private if entry.outcome != "refused"):
-        entries = [entry for entry in private if entry.data == data]
-        mu = compose(entry.mu for entry in entries)
-        answered = [entry.digest for entry in entries if entry.outcome == "answered"]
-        rows.append(
-            {
-                "data": data,
-                "releases": sum(entry.outcome == "spent" for entry in entries),
-                "answered": len(answered),
-                "finished": len(set(answered)),
-                "mu": mu,
-                "epsilon": epsilon_of(mu, delta),
-            }
-        )
-    return rows
 
 
 def _summarize(budget: dict[str, Any]) -> str:
     """The budget in one or two sentences, and a warning if other replies have left the node."""
-    if not budget["data"]:
-        text = "No private release was made yet: nothing is spent"
-    else:
-        text = f"Spent in all: epsilon {budget['epsilon']:.4g} (mu {budget['mu']:.4g})"
+    text = "No private release was made yet: nothing is spent"
+    if budget["releases"]:
+        text = (
+            f"{pluralize(budget['releases'], 'release')} spent, over all versions of the data and"
+            f" at delta {budget['delta']:g}, epsilon {budget['epsilon']:.4g} (mu {budget['mu']:.4g})"
+        )
     if budget["granted"] is not None:
         text += (
             f" of {budget['granted']:g}; a further release can have epsilon up to"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedwad._checks import check_integer
 from fedwad._files import SavedResult, read_fields
-from fedwad._html import data_frame, html_matrix, html_table
+from fedwad._html import data_frame, html_rows, html_table
 from fedwad.compare import clusters
 from fedwad.compare.answers import (
     Eccentricity,
@@ -642,8 +642,9 @@ class MatrixResult(Comparison):
         if len(self) > _MAX_TABLE_SITES:
             return html_table(repr(self), self._html_rows())
         shown = ShownMatrix(self)
-        table = html_matrix(shown.title, self.sites, shown.texts)
-        return html_table(repr(self), {}) + table + html_table("", self._html_rows())
+        lines = [("", [name, *row]) for name, row in zip(self.sites, shown.texts, strict=True)]
+        table = html_rows(shown.title, ("", *self.sites), lines)
+        return html_table(repr(self), self._html_rows()) + table
 
     def plot(self, path: Any = None) -> Figure:
         """Draw the distances between all sites, those that notebooks show, as a picture.

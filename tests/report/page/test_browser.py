@@ -206,7 +206,7 @@ def test_a_distance_never_scrolls_sideways(show, width):
     result = fedwad.distance(
         rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3)), method="fedwad", support=5, rounds=4
     )
-    page = show(result, width, exact=2.0)
+    page = show(result, width)
     page.execute_script("document.querySelectorAll('.fold > input').forEach((box) => box.click())")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
 

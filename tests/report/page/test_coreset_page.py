@@ -124,7 +124,9 @@ def test_certified_bounds_in_the_table_are_rounded_outwards(result, tmp_path):
     import dataclasses
 
     last = dataclasses.replace(result.history[-1], lower=0.12349, upper=0.98761)
-    small = dataclasses.replace(result, history=(last, last), value=0.5, lower=0.12349, upper=0.98761)
+    small = dataclasses.replace(
+        result, history=(last, last), value=0.5, lower=0.12349, upper=0.98761
+    )
     write_report(small, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert '<td class="n">0.1234</td><td class="n">0.9877</td>' in page

@@ -213,10 +213,10 @@ class Part:
     """What a chart shows; `kind` and `style` are classes of the style sheet.
 
     A "curve" is a line through `points` (round, number). A "level" is one number and a "band" an
-    interval, at any round. A "mark" is a vertical line at the round of its only point.
+    interval, at any round.
     """
 
-    kind: Literal["curve", "level", "band", "mark"]
+    kind: Literal["curve", "level", "band"]
     label: str
     points: Sequence[tuple[float, float]]
     style: str = ""
@@ -231,15 +231,10 @@ class Part:
 def chart(
     parts: Sequence[Part], caption: str, x_label: str = "round", *, from_zero: bool = False
 ) -> Markup:
-    """The figure with its legend.
-
-    With `from_zero` the vertical axis starts at zero. It is logarithmic instead if all numbers are
-    positive and the largest is more than 30 times the smallest.
-    """
+    """The figure with its legend; with `from_zero` the vertical axis starts at zero."""
     items = [
         tag("li", tag("i", class_=f"{part.kind} {part.style}"), escape(part.label))
         for part in parts
-        if part.kind != "mark"
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
     figure = draw_both_widths(lambda width: _draw(parts, caption, x_label, width, from_zero))
@@ -248,12 +243,16 @@ def chart(
 
 def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, from_zero: bool) -> Markup:
     curves = [part for part in parts if part.kind == "curve"]
-    numbers = [number for part in parts if part.kind != "mark" for _, number in part.points]
+    numbers = [number for part in parts for _, number in part.points]
     rounds = [place for curve in curves for place, _ in curve.points]
     first, last = min(rounds), max(rounds)
-    logarithmic = from_zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
-    ticks, low, high = _scale(numbers, from_zero, logarithmic)
-    texts = [f"{tick:g}" for tick in ticks] if logarithmic else tick_texts(ticks)
+    low, high = min(numbers), max(numbers)
+    if from_zero:
+        low = min(low, 0.0)
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    low, high = low - (0 if from_zero and low == 0 else margin), high + margin
+    ticks = round_ticks(low, high)
+    texts = tick_texts(ticks)
     left = 16.0 + 7.2 * max(map(len, texts))
     right, foot = width - _RIGHT + 6, _HEIGHT - _BOTTOM
 
@@ -262,11 +261,7 @@ def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, from_ze
         return left + (width - left - _RIGHT) * fraction
 
     def y(number: float) -> float:
-        if logarithmic:
-            fraction = math.log(number / low) / math.log(high / low)
-        else:
-            fraction = (number - low) / (high - low)
-        return foot - (foot - _TOP) * fraction
+        return foot - (foot - _TOP) * (number - low) / (high - low)
 
     def draw(part: Part) -> Markup:
         look = f"{part.kind} {part.style}"
@@ -276,10 +271,6 @@ def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, from_ze
             return tag("rect", class_=look, x=left, y=top, **size)
         if part.kind == "level":
             return tag("path", d=f"M{left:.0f} {y(part.points[0][1]):.1f}H{right:.0f}", class_=look)
-        if part.kind == "mark":
-            return tag(
-                "path", d=f"M{x(part.points[0][0]):.1f} {_TOP:.0f}V{foot:.0f}", class_="mark"
-            )
         places = [f"{x(place):.1f} {y(number):.1f}" for place, number in part.points]
         line = tag("path", d="M" + "L".join(places), class_=look)
         if len(places) > 40:  # dots would run into each other
@@ -306,19 +297,3 @@ def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, from_ze
     back_to_front = sorted(parts, key=lambda part: part.kind != "band")  # bands behind lines
     axes = tag("g", *grid, class_="axis")
     return drawing(width, _HEIGHT, f"{caption} {ranges}", axes, *map(draw, back_to_front))
-
-
-def _scale(
-    numbers: list[float], from_zero: bool, logarithmic: bool
-) -> tuple[list[float], float, float]:
-    """Ticks, and both ends of the axis."""
-    low, high = min(numbers), max(numbers)
-    if logarithmic:
-        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        every = max(1, round((last - first) / 5))
-        return [10.0**k for k in range(first, last + 1, every)], 10.0**first, 10.0**last
-    if from_zero:
-        low = min(low, 0.0)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    low, high = low - (0 if from_zero and low == 0 else margin), high + margin
-    return round_ticks(low, high), low, high

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedwad.compare import MatrixResult
+from fedwad.compare.clusters import check_labels
 from fedwad.compare.shown import DIFFER, Ints, ShownMatrix
-from fedwad.errors import InputError
 from fedwad.report.page._colour import CLUSTER_COLOURS
 from fedwad.report.page._text import clean
 from fedwad.tables import Schema
@@ -149,16 +149,8 @@ class MatrixView(ShownMatrix):
         newcomer: str | None = None,
     ) -> MatrixView:
         """A view, after a check that there is a cluster for each site."""
-        size = len(matrix.sites)
         if clusters is not None:
-            clusters = np.asarray(clusters)
-            if clusters.shape != (size,) or not np.issubdtype(clusters.dtype, np.integer):
-                raise InputError(
-                    f"clusters has shape {clusters.shape}; give one integer for each site"
-                    f" ({size}).",
-                    "wrong-shape",
-                )
-            clusters = clusters.astype(np.int64)
+            clusters = check_labels(clusters, len(matrix))
         if schema is None and matrix.evidence is not None:
             schema = matrix.evidence.schema
         return cls(matrix, clusters, schema, newcomer)

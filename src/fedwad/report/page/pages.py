@@ -52,7 +52,6 @@ def write_report(
     title: str | None = None,
     when: datetime | None = None,
     clusters: Any = None,
-    exact: float | None = None,
     shape: tuple[int, ...] | None = None,
     schema: Schema | None = None,
     warnings: Sequence[str] = (),
@@ -77,7 +76,6 @@ def write_report(
     title : the heading; by default a question
     when : the date on the page; by default now
     clusters : for a matrix or an embedding, an integer label for each site
-    exact : the exact distance, if known
     shape : for a coreset whose points are images, their shape, (28, 28) or (32, 32, 3); by default
         a square
     schema : the schema that encoded the sites' tables; the page says which columns were compared
@@ -92,12 +90,10 @@ def write_report(
     """
     if clusters is not None and not isinstance(result, MatrixResult | EmbeddingResult):
         raise InputError("clusters belong to a matrix or an embedding.", "conflicting-options")
-    if exact is not None and not isinstance(result, DistanceResult):
-        raise InputError("an exact distance belongs to a distance.", "conflicting-options")
     if shape is not None and not isinstance(result, CoresetResult):
         raise InputError("shape belongs to a coreset.", "conflicting-options")
     if isinstance(result, DistanceResult):
-        template, content = "distance", _distance_page(result, exact, schema)
+        template, content = "distance", _distance_page(result, schema)
     elif isinstance(result, MatrixResult):
         view = MatrixView.of(result, clusters, schema, newcomer)
         template, content = "matrix", matrix_page(view)
@@ -289,15 +285,13 @@ def _plan_page(reports: Sequence[FeasibilityReport], sentence: str) -> Content:
 # --- a distance
 
 
-def _distance_page(result: DistanceResult, exact: float | None, schema: Schema | None) -> Content:
-    if exact is not None and np.ndim(exact) != 0:
-        raise InputError(f"exact has shape {np.shape(exact)}; give one number.", "wrong-shape")
+def _distance_page(result: DistanceResult, schema: Schema | None) -> Content:
     return {
         "title": f"How far apart are {result.sites[0]} and {result.sites[1]}?",
         "schema": schema,
-        "estimates": _estimates(result, exact),
+        "estimates": _estimates(result),
         "pair": columns_of(result.explain, result.rows),
-        "curves": _rounds(result, exact) if result.history else None,
+        "curves": _rounds(result) if result.history else None,
         "shows_populations": result.population_interval is not None,
         "tested": result.pvalue is not None and not math.isnan(result.pvalue),
         "digits": _digits(result),
@@ -308,8 +302,8 @@ def _digits(result: DistanceResult) -> Digits:
     return Digits.for_numbers([result.value, result.upper], 4)
 
 
-def _estimates(result: DistanceResult, exact: float | None) -> Markup:
-    """A line for each number: populations, noise, samples, the paper's, and the exact distance."""
+def _estimates(result: DistanceResult) -> Markup:
+    """A line for each number: populations, noise, samples, and the paper's."""
     lines: list[tuple[str, str, float]] = []  # label, class of the style sheet, number
     intervals = {"ours": (result.lower, result.upper)}
     if result.population_interval is not None:
@@ -320,7 +314,6 @@ def _estimates(result: DistanceResult, exact: float | None) -> Markup:
     others = (
         ("chance alone", "chance", result.noise),
         ("the paper's estimate", "paper", result.fedwad),
-        ("exact, data pooled", "exact", exact),
     )
     lines += [(label, style, float(one)) for label, style, one in others if one is not None]
     numbers = [
@@ -365,7 +358,7 @@ def _estimates(result: DistanceResult, exact: float | None) -> Markup:
     return draw_both_widths(draw)
 
 
-def _rounds(result: DistanceResult, exact: float | None) -> Markup:
+def _rounds(result: DistanceResult) -> Markup:
     names = {
         "fedwad": ("the paper's estimate", "paper"),
         "upper": ("certified upper bound", "ours"),
@@ -383,8 +376,6 @@ def _rounds(result: DistanceResult, exact: float | None) -> Markup:
         ends = result.lower, result.upper
         parts.append(Part.constant("certified interval at the end", *ends, style="ours"))
     parts.append(Part.constant("our estimate", result.value, style="ours"))
-    if exact is not None:
-        parts.append(Part.constant("exact, data pooled", float(exact), style="exact"))
     return chart(parts, "What the server knew after each round.")
 
 
