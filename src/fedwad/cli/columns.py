@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from fedwad.cli.console import (
 )
 from fedwad.cli.options import (
     Json,
-    OptionGroup,
     SavedOutput,
     Seed,
     Sources,
@@ -152,31 +151,15 @@ def _table(result: fedwad.ColumnsResult, places: Sequence[int]) -> Table:
     return table
 
 
-@dataclass(frozen=True)
-class DraftOptions(OptionGroup):
-    """A schema under differential privacy.
-
-    Parameters
-    ----------
-    epsilon : make the schema under differential privacy; needs --draft
-    delta : delta of that guarantee
-    draft : schema file with kinds, ranges and levels from public knowledge
-    """
-
-    panel = "Differential privacy"
-
-    epsilon: float | None = None
-    delta: float = 1e-5
-    draft: Path | None = None
-
-
 def schema(
     files: Sources,
     *,
     engine_options: EngineOptions,
     table_options: SplitOptions,
-    privacy: DraftOptions,
     out: Path | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    draft: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """How are the columns of the sites' tables encoded?
@@ -190,8 +173,10 @@ def schema(
     Parameters
     ----------
     out : write the schema to this .toml file
+    epsilon : make the schema under differential privacy; needs --draft
+    delta : delta of that guarantee
+    draft : schema file with kinds, ranges and levels from public knowledge
     """
-    epsilon, delta, draft = privacy.epsilon, privacy.delta, privacy.draft
     check_ending(out, ".toml", "--out")
     if epsilon is not None and draft is None:
         raise InputError(

@@ -211,8 +211,8 @@ def _summarize(budget: dict[str, Any]) -> str:
     text = "No private release was made yet: nothing is spent"
     if budget["releases"]:
         text = (
-            f"{pluralize(budget['releases'], 'release')} spent, over all versions of the data and"
-            f" at delta {budget['delta']:g}, epsilon {budget['epsilon']:.4g} (mu {budget['mu']:.4g})"
+            f"{pluralize(budget['releases'], 'release')} spent, over all versions of the data, at"
+            f" delta {budget['delta']:g}: epsilon {budget['epsilon']:.4g} (mu {budget['mu']:.4g})"
         )
     if budget["granted"] is not None:
         text += (

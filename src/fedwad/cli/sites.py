@@ -123,10 +123,8 @@ def find_several(sources: Sequence[str], purpose: str, tables: SiteOptions) -> d
         if not isinstance(path, Path):
             raise InputError(f"Only one site came; {purpose} needs at least two.", "too-few-sites")
         check_file(path, FORMATS)
-        repeated = sum(len(_files_of(source)) for source in sources) > 1
-        problem = f"The file {path} came more than once" if repeated else f"Only {path} came"
         raise InputError(
-            f"{problem}; {purpose} needs at least two different files, one for each site.",
+            f"Only {path} came; {purpose} needs at least two different files, one for each site.",
             "too-few-sites",
         )
     return files

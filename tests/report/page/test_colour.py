@@ -12,9 +12,15 @@ from fedwad.report.page._colour import (
     N_SHADES,
     RAMP,
     colour_css,
-    contrast,
     shade_index,
 )
+
+
+def contrast(one, other):
+    """The contrast ratio of the Web Content Accessibility Guidelines, from 1 to 21."""
+    low, high = sorted(linear(colour) @ [0.2126, 0.7152, 0.0722] for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, on linear light.
 BLINDNESS = {

@@ -1,9 +1,6 @@
-"""Why sites differ, on the page: columns, classes, and keys that reach them."""
+"""Why sites differ, on the page: columns, and keys that reach them."""
 
 from __future__ import annotations
-
-import json
-import re
 
 import numpy as np
 import pytest
@@ -12,48 +9,6 @@ import fedwad
 from fedwad.report import write_report
 
 UP, DOWN, LEFT, RIGHT, ENTER = "\ue013", "\ue015", "\ue012", "\ue014", "\ue007"
-
-
-@pytest.fixture(scope="session")
-def digits():
-    """Three sites that hold other digits: the last has no zeros."""
-    x, y = fedwad.datasets.load("digits")
-    held = {"oslo": (0, 1, 2), "paris": (0, 1, 2), "rome": (1, 2, 9)}
-    sites = {}
-    for k, (site, kinds) in enumerate(held.items()):
-        rows = np.concatenate([np.flatnonzero(y == kind)[40 * k : 40 * k + 40] for kind in kinds])
-        sites[site] = (x[rows].astype(float), y[rows])
-    return fedwad.matrix(sites, labels=True)
-
-
-def content(path):
-    """The page and the numbers of its script."""
-    text = path.read_text(encoding="utf-8")
-    return text, json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
-
-
-def test_classes_are_on_the_page(digits, tmp_path):
-    write_report(digits, tmp_path / "report.html")
-    text, data = content(tmp_path / "report.html")
-    assert "Classes with the largest part" in text
-    why = data["why"]
-    # Nines of rome have no counterpart: a third of the rows, and more of the distance.
-    for pair in (1, 2):
-        (number, rows, part, _), *_ = why["classes"][pair][1]
-        assert rows == 333
-        assert int(part.removesuffix("%")) > 40
-        expected = digits.explain()[[("oslo", "rome"), ("paris", "rome")][pair - 1]].classes
-        assert number == next(one.number for one in expected if one.site == "rome")
-
-
-def test_a_distance_shows_them_too(tmp_path):
-    x, y = fedwad.datasets.load("digits")
-    sites = [(x[rows].astype(float), y[rows]) for rows in (np.flatnonzero(y < 2)[:80],)]
-    sites.append((x[y > 7][:80].astype(float), y[y > 7][:80]))
-    found = fedwad.distance(*sites, labels=True)
-    write_report(found, tmp_path / "report.html")
-    text, _ = content(tmp_path / "report.html")
-    assert "Classes with the largest part" in text
 
 
 @pytest.fixture
@@ -128,10 +83,3 @@ def test_keys_reach_columns_pairs_and_cells(opened, width, dark):
         if name != site
     }
     assert apart[other] == max(apart.values())
-
-
-def test_the_classes_follow_the_chosen_pair(opened, digits):
-    page = opened(digits, 1280)
-    page.execute_script("document.querySelector('#walk button:last-child').click()")
-    classes = page.execute_script("return document.querySelectorAll('#classes li').length")
-    assert classes == 6

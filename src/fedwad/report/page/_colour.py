@@ -35,6 +35,7 @@ _SHADES = (
 )
 #: From similar (ink blue), through sea green, to far apart (pale straw); reversed in dark mode.
 RAMP = tuple(f"#{_SHADES[k : k + 6]}" for k in range(0, 6 * N_SHADES, 6))
+_DARK = RAMP[:13]  # white is easier to read on these, black on the others
 
 
 def shade_index(
@@ -63,26 +64,10 @@ def colour_css() -> str:
 
 
 def _colour_rules(shades: Sequence[str], cluster_colours: Sequence[str]) -> str:
+    inks = ["#ffffff" if shade in _DARK else "#000000" for shade in shades]
     shade_rules = "".join(
-        f".l{k}{{fill:{shade};stroke:{shade}}}.t{k}{{fill:{_text_on(shade)}}}"
-        f".s{k}{{background:{shade};color:{_text_on(shade)}}}"
-        for k, shade in enumerate(shades)
+        f".l{k}{{fill:{shade};stroke:{shade}}}.t{k}{{fill:{ink}}}"
+        f".s{k}{{background:{shade};color:{ink}}}"
+        for k, (shade, ink) in enumerate(zip(shades, inks, strict=True))
     )
     return shade_rules + "".join(f".c{k}{{--c:{one}}}" for k, one in enumerate(cluster_colours))
-
-
-def _text_on(shade: str) -> str:
-    """Black or white, whichever is easier to read on the shade."""
-    return max("#000000", "#ffffff", key=lambda ink: contrast(ink, shade))
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of the Web Content Accessibility Guidelines, from 1 to 21."""
-    low, high = sorted(float(_linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _linear(colour: str) -> Floats:
-    """Red, green and blue in linear sRGB, from 0 to 1."""
-    coded = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
-    return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)

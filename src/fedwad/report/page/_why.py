@@ -1,7 +1,6 @@
 """What a page says about columns: what each contributes to the distance between two sites.
 
-There is a table of the columns of a pair, with the classes that contribute most. A column is a
-cause only by its test.
+A column is a cause only by its test.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fedwad.compare import ClassShare, Explanation
-from fedwad.compare.explanation import numbers_in_words, percent, values_in_words
+from fedwad.compare import Explanation
+from fedwad.compare.explanation import numbers_in_words, values_in_words
 from fedwad.errors import InputError
 from fedwad.report.page._colour import shade_index
 from fedwad.report.page._matrix_view import MatrixView
@@ -55,14 +54,6 @@ class PairColumns:
         values = (self.explanation.here, self.explanation.there)[site]
         return values_in_words(values[k], self.explanation.kinds[k]) if k < len(values) else ""
 
-    @cached_property
-    def classes(self) -> list[list[ClassShare]]:
-        """The classes of each of both sites that contribute most."""
-        explanation = self.explanation
-        return [
-            [one for one in explanation.classes if one.site == s][:4] for s in explanation.sites
-        ]
-
     def table(self, rows: Sequence[str], said: str, hint: str = "") -> dict[str, Any]:
         """What the template of a pair shows, for sites with so many rows, in words."""
         explanation, names = self.explanation, self.names
@@ -79,14 +70,6 @@ class PairColumns:
                 for k in self.listed
             ],
             "more": count - sum(k < count for k in self.listed),
-            "classes": [
-                vars(one)
-                | {
-                    "column": names[explanation.names.index(one.column)],
-                    "share": percent(one.share),
-                }
-                for one in chain(*self.classes)
-            ],
         }
 
 
@@ -163,18 +146,14 @@ def why_data(reasons: Reasons) -> dict[str, Any]:
     """What the script of the page needs: the table of each pair, and its columns at each site.
 
     The list "columns" has only the columns that are shown. All other lists refer to a column by its
-    position there. "standing" has the distinctive columns. A class is [its number, its rows in
-    thousandths of the site's rows, its share of the squared distance as text, the position of the
-    column that contributes most to that].
+    position there. "standing" has the distinctive columns.
     """
     size, pairs = reasons.view.size, list(reasons.pairs.values())
-    names = reasons.first.explanation.names
-    of_classes = {names.index(one.column) for pair in pairs for one in chain(*pair.classes)}
-    shown = sorted({*chain(*(pair.listed for pair in pairs)), *reasons.distinctive, *of_classes})
+    shown = sorted({*chain(*(pair.listed for pair in pairs)), *reasons.distinctive})
     position = {column: index for index, column in enumerate(shown)}
     # Any pair with a site has the same words about it.
     at_sites = [(reasons.pairs[0, max(k, 1)], min(k, 1)) for k in range(size)]
-    content: dict[str, Any] = {
+    return {
         "columns": [reasons.first.names[k] for k in shown],
         "pairs": [
             [[position[k], *pair.numbers(k).values()] for k in pair.listed] for pair in pairs
@@ -183,23 +162,6 @@ def why_data(reasons: Reasons) -> dict[str, Any]:
         "sites": [[pair.at_site(k, side) for k in shown] for pair, side in at_sites],
         "standing": [position[k] for k in reasons.distinctive],
     }
-    if of_classes:
-        content["classes"] = [
-            [
-                [
-                    [
-                        one.number,
-                        round(1000 * one.weight),
-                        percent(one.share),
-                        position[names.index(one.column)],
-                    ]
-                    for one in site
-                ]
-                for site in pair.classes
-            ]
-            for pair in pairs
-        ]
-    return content
 
 
 def why_pair(reasons: Reasons) -> dict[str, Any]:

@@ -181,7 +181,7 @@
   }
 
   // ---- why the chosen pair differs
-  const causes = byId("causes"), classes = byId("classes"), walk = byId("walk");
+  const causes = byId("causes"), walk = byId("walk");
   const barOf = (percentage) => { // such as 12% or <1%
     const bar = element("i", "", []);
     bar.style.width = percentage.replace("<", "");
@@ -206,17 +206,6 @@
         ...numbers, ...[a, b].map((site) => element("td", "", [sites[site][column]]))]);
     }));
     reach(causes.children, 0);
-    showClasses(a, b, pair);
-  }
-
-  function showClasses(a, b, pair) {
-    if (!classes) return;
-    const sides = data.why.classes ? data.why.classes[pair] : [];
-    classes.hidden = !sides.some((side) => side.length);
-    const items = (a < b ? [a, b] : [b, a]).map((site, side) => (sides[side] || []).map(([number, rows, part, column]) =>
-      element("li", "", [element("span", "column", [nameOf(site), ` class ${number}`]), element("b", "part", [part]), barOf(part),
-        element("span", "at-site", [`${(rows / 10).toFixed(1)}% of its rows, mostly in `, named(data.why.columns[column])])])));
-    byId("classes-list").replaceChildren(...(a < b ? items : items.reverse()).flat());
   }
 
   // One element of a list is reached by Tab, the others from there by arrow keys.
