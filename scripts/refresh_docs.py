@@ -46,9 +46,9 @@ def refresh_guide(page: Path) -> None:
 
 
 def refresh_first_page(page: Path) -> None:
-    """Replace the blocks of the demo by its sections: the answer, distances, what left."""
+    """Replace the blocks of the demo by its sections: the answer with distances, and what left."""
     parts = re.split(r"\n\n(?=\S)", output("-m", "fedwad", "demo").strip())
-    titles = ("Do four hospitals", "Distances between", "What left")
+    titles = ("Do four hospitals", "What left")
     sections = iter(
         next(part for part in parts if part.startswith(title)).partition("\n")[2]
         for title in titles

@@ -164,7 +164,7 @@ def _files_of(source: str) -> list[Path]:
         if not matches:
             raise InputError(f"No file matches {source}; check the pattern.", "no-such-file")
         return matches
-    may_be_site = not path.suffix and len(path.parts) == 1
+    may_be_site = not path.suffix and source == path.name
     hint = ", or add --engine and --connect if it is a site" if may_be_site else ""
     raise InputError(f"There is no file or folder {source}; check the path{hint}.", "no-such-file")
 
