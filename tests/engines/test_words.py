@@ -150,7 +150,7 @@ FEATURES = {
     "test-of-two": ("test", SITES[:2]),
     "test-of-three": ("test", SITES),
     "columns": ("columns", SITES),
-    "embed": ("embed", SITES, "--support", 5, "--rounds", 2),
+    "embed": ("embed", SITES, "--support", 5),
     "coreset": ("coreset", SITES, "--size", 5, "--rounds", 3),
     "schema": ("schema", SITES),
     "labels": ("matrix", LABELLED, "--labels"),
