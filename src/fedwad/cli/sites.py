@@ -249,7 +249,7 @@ def page_of_sites(
     if compared and 1 < len(federation) <= most:
         content["columns"] = fedwad.columns(fed, seed=result.seed, test=test)
     ledgers = {name: ledger.entries for name, ledger in federation.ledgers.items()}
-    rules = "none: everything is answered" if policy is None else str(policy)
+    rules = "none" if policy is None else str(policy)
     return content | {"ledgers": ledgers, "policies": dict.fromkeys(ledgers, rules)}
 
 
