@@ -10,7 +10,14 @@ import typer
 import fedwad
 from fedwad._words import pluralize
 from fedwad.audit import AuditResult, Method, Score
-from fedwad.cli.console import make_table, print_json, print_text, progress_bar, screen
+from fedwad.cli.console import (
+    make_table,
+    print_json,
+    print_sentence,
+    print_text,
+    progress_bar,
+    screen,
+)
 from fedwad.cli.node import TRAINING_WARNING, untried_kinds
 from fedwad.cli.options import Data, Output, SavedOutput, Seed, SiteOptions
 from fedwad.compare import Progress
@@ -106,13 +113,6 @@ def _numbers(score: Score) -> list[str]:
     return [str(score.exact), str(score.near), f"{score.closest:.2f}"]
 
 
-_VERDICT_SENTENCES = {
-    "feasible": "Feasible: the order of such distances is kept, and their size is known.",
-    "rough": "Rough: either the order of such distances or their size is lost in noise.",
-    "not feasible": "Not feasible: noise would decide the order of such distances.",
-}
-
-
 def plan(
     *,
     n: int,
@@ -153,23 +153,24 @@ def plan(
     ]
     first = reports[0]
     bins = "the schema's" if loaded is not None else "2 typical norms wide"
-    simulated = (
-        f"Simulated: sites of {n} rows and {pluralize(first.columns, 'column')}, whose populations"
-        f" are {first.nearest:.3g} and {first.farthest:.3g} apart; bins are {bins}. The guarantee"
-        " is per row. Your data may differ."
+    verdicts = "; ".join(f"epsilon {one.epsilon:g}: {one.verdict}" for one in reports)
+    sentence = (
+        f"{verdicts[0].upper()}{verdicts[1:]}. Simulated: sites of {n} rows and"
+        f" {pluralize(first.columns, 'column')}, whose populations are {first.nearest:.3g} and"
+        f" {first.farthest:.3g} apart; bins are {bins}. The guarantee is per row. Your data may"
+        " differ."
     )
-    output.write(reports, sentence=simulated)
+    output.write(reports, sentence=sentence)
     if output.as_json:
-        print_json({"plans": [one.to_dict() for one in reports]})
+        print_json({"sentence": sentence, "plans": [one.to_dict() for one in reports]})
         return
-    titles = ("epsilon", "error of a distance", "order kept", "enough rows", "verdict")
-    table = make_table(*titles, left=("verdict",))
+    print_sentence(sentence)
+    table = make_table("epsilon", "error of a distance", "order kept", "enough rows")
     for one in reports:
         enough = "" if one.verdict == "feasible" else f"about {one.enough}"
         if one.enough is None:
             enough = f"over {1000 * one.n}"
         numbers = f"{one.epsilon:g}", f"{one.error:.0%}", f"{one.order:.0%}"
-        table.add_row(*numbers, enough, _VERDICT_SENTENCES[one.verdict])
+        table.add_row(*numbers, enough)
     screen.print(table)
-    print_text(simulated)
     output.print_report()

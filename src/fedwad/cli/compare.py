@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.markup import escape
 
@@ -75,7 +74,6 @@ from fedwad.transport import Floats
 
 Order = Annotated[float, "Order of the distance, at least 1."]
 Rows = list[tuple[str, str | None]]
-Clusters = NDArray[np.int64]
 
 _EFFECTIVE = "Rows have weights; the numbers of rows above are effective numbers."
 _MAX_PAIRS = 20  # pairs whose tests are printed; --json has all

@@ -28,7 +28,6 @@ from fedwad.compare.table_one import ABOUT, ABOUT_IN_WORDS, WITHHELD, Bars, Colu
 from fedwad.coresets.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.learning import TrainingResult
-from fedwad.privacy import FeasibilityReport
 from fedwad.report.page._colour import CLUSTER_COLOURS
 from fedwad.report.page._coreset import coreset_page
 from fedwad.report.page._figures import HorizontalAxis, Part, PointMap, chart, draw_both_widths
@@ -42,6 +41,8 @@ from fedwad.tables import Schema
 from fedwad.transport import Floats
 
 Content = dict[str, Any]
+
+_PLAN_TITLE = "Is differential privacy feasible at this size?"
 
 
 def write_report(
@@ -86,7 +87,7 @@ def write_report(
     policies : the name of the policy under which each site answered
     entries : for a drift, all comparisons with the reference, from `Reference.history`; the page
         shows them over time if there are several
-    sentence : for plans, what was simulated
+    sentence : for plans, what the page begins with
     """
     if clusters is not None and not isinstance(result, MatrixResult | EmbeddingResult):
         raise InputError("clusters belong to a matrix or an embedding.", "conflicting-options")
@@ -112,7 +113,8 @@ def write_report(
     elif isinstance(result, Mapping):
         template, content = "training", _training_page(result)
     elif isinstance(result, list):
-        template, content = "plan", _plan_page(result, sentence)
+        template = "plan"
+        content = {"title": _PLAN_TITLE, "sentence": sentence}
     else:
         raise InputError(
             f"The result is a {type(result).__name__}; give one of fedwad.distance, matrix,"
@@ -263,22 +265,13 @@ def _histogram(
     return picture + tag("div", *ends, class_="ends")
 
 
-# --- a test of two sites, and a plan
+# --- a test of two sites
 
 
 def _test_page(result: PermutationTestResult) -> Content:
     return {
         "title": f"Do {result.sites[0]} and {result.sites[1]} differ?",
         "pair": None if result.evidence is None else columns_of(result.explain, result.sizes),
-    }
-
-
-def _plan_page(reports: Sequence[FeasibilityReport], sentence: str) -> Content:
-    """What `fedwad plan` simulated, for each epsilon."""
-    verdicts = "; ".join(f"epsilon {one.epsilon:g}: {one.verdict}" for one in reports)
-    return {
-        "title": "Is differential privacy feasible at this size?",
-        "sentence": f"{verdicts[0].upper()}{verdicts[1:]}. {sentence}",
     }
 
 
