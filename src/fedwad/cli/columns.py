@@ -38,7 +38,6 @@ from fedwad.cli.sites import (
     ResumableEngineOptions,
     find_files,
     show_conflicts,
-    with_warnings,
 )
 from fedwad.compare.table_one import ABOUT, ABOUT_IN_WORDS, ABSENT, TableRow
 from fedwad.errors import InputError
@@ -80,7 +79,7 @@ def columns(
     )
     output.write(result, **page)
     if output.as_json:
-        found = with_warnings(result.to_dict(), page)
+        found = result.to_dict() | {"warnings": page.get("warnings", [])}
         print_json(found | {"columns": [found["columns"][k] for k in result.order]})
     else:
         print_sentence(result.sentence)

@@ -53,7 +53,6 @@ from fedwad.cli.sites import (
     ResumableEngineOptions,
     find_one_file,
     schema_warnings,
-    with_warnings,
 )
 from fedwad.compare import (
     Progress,
@@ -67,6 +66,7 @@ from fedwad.compare.answers import verdict
 from fedwad.compare.explanation import numbers_in_words
 from fedwad.compare.sentences import distance_in_words
 from fedwad.compare.shown import ShownMatrix
+from fedwad.compare.task import index_of
 from fedwad.errors import InputError
 from fedwad.federation import LocalFederation, local
 from fedwad.methods import DISTANCE_METHODS, MATRIX_METHODS, FedWaD
@@ -190,7 +190,7 @@ def distance(
             explanation = result.explain()
             content |= columns_in_json(explanation)
             content["notes"] = [*result.notes, *explanation.notes]
-        print_json(with_warnings(content, page))
+        print_json(content | {"warnings": page.get("warnings", [])})
     else:
         print_sentence(result.sentence)
         print_facts(_distance_rows(result))
@@ -363,13 +363,14 @@ def matrix_in_json(
     result: fedwad.MatrixResult, clusters: dict[str, Any] | None, page: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what `--json` prints of a matrix, of its clusters, and of its sites' warnings."""
-    content, known = with_warnings(result.to_dict(), page), result.knows_populations
+    content, known = result.to_dict(), result.knows_populations
     del content["kept"], content["evidence"]  # for --save
     content |= {
         "sentence": result.sentence,
         "differs": result.differs.tolist(),
         "heterogeneity": result.heterogeneity.to_dict() if known else None,
         "eccentricity": result.eccentricity.to_dict() if known else None,
+        "warnings": page.get("warnings", []),
     }
     return content | ({} if clusters is None else {"clusters": clusters})
 
@@ -516,7 +517,7 @@ def permutation(
         differs = result.differs
         del content["evidence"]
     if output.as_json:
-        content, shown = with_warnings(content, page), []
+        content, shown = content | {"warnings": page.get("warnings", [])}, []
         for one in pairs:
             why = one.pop("explanation")
             shown.append(one | ({} if why is None else columns_in_json(why)))
@@ -673,12 +674,8 @@ def embed(
     keywords = {"support": support, "seed": seed} | asdict(classes)
     paths = engine_options.find(files, table_options, "an embedding")
     check_clusters(n_clusters, paths or files)
-    names = tuple(paths or files)
-    if nearest is not None and nearest not in names:  # before they are asked
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        raise InputError(
-            f"There is no site '{nearest}' for --nearest; the sites are {shown}.", "unknown-site"
-        )
+    if nearest is not None:  # before they are asked
+        index_of(tuple(paths or files), nearest, "embedding")
 
     def here(_: Any, fed: Any, bar: Bar) -> fedwad.EmbeddingResult:
         return fedwad.embed(fed, callback=bar.progress, **keywords)

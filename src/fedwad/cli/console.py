@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -131,12 +130,6 @@ def print_failed(failed: Mapping[str, str]) -> None:
 def print_text(text: str) -> None:
     """Print text as it is; the terminal breaks its lines."""
     screen.print(text, soft_wrap=True, markup=False)
-
-
-def print_path(title: str, path: Path | None) -> None:
-    """Say where a file was written, if one was."""
-    if path is not None:
-        print_text(f"{title}: {path}")
 
 
 def describe_traffic(traffic: Traffic) -> str:

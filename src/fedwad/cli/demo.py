@@ -15,8 +15,6 @@ from fedwad.cli.options import Json, Output, Seed
 from fedwad.cli.sites import page_of_sites, schema_warnings
 from fedwad.compare.shown import ShownMatrix
 
-_LABEL_COLUMN = "num"  # the diagnosis, which is not compared
-
 
 def demo(*, report: Path = Path("fedwad-demo.html"), seed: Seed = 0, as_json: Json = False) -> None:
     """Compare four hospitals' patient data without showing a row.
@@ -30,7 +28,7 @@ def demo(*, report: Path = Path("fedwad-demo.html"), seed: Seed = 0, as_json: Js
     output, title = Output(report, as_json), "Do four hospitals see the same patients?"
     output.check()
     with progress_bar("One summary from each hospital"):
-        fed = fedwad.local(fedwad.datasets.load("heart"), label_column=_LABEL_COLUMN)
+        fed = fedwad.local(fedwad.datasets.load("heart"), label_column="num")  # the diagnosis
         result = fedwad.matrix(fed, seed=seed)
         page = page_of_sites(fed, fed, result, None) | {"warnings": schema_warnings(fed.schema)}
     clusters = find_clusters(result, "auto", ClusterOptions(), seed)

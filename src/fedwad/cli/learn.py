@@ -24,7 +24,6 @@ from fedwad.cli.console import (
     print_facts,
     print_failed,
     print_json,
-    print_path,
     print_text,
     progress_bar,
     screen,
@@ -227,7 +226,8 @@ def train(
         print_json(shown | {"comparison": comparison.to_dict()})
     else:
         _show_training(comparison, n_clusters)
-        print_path("Models", save)
+        if save is not None:
+            print_text(f"Models: {save}")
         output.print_report()
 
 

@@ -24,7 +24,7 @@ import typer
 from typer.models import ParameterInfo
 
 from fedwad._options import Method
-from fedwad.cli.console import command_line, exit_on_error, print_path, stderr
+from fedwad.cli.console import command_line, exit_on_error, print_text, stderr
 from fedwad.compare.clusters import check_count
 from fedwad.errors import InputError
 from fedwad.federation import Columns
@@ -226,7 +226,8 @@ class Output(OptionGroup):
 
     def print_report(self) -> None:
         """Say where the report is, if there is one."""
-        print_path("Report", self.report)
+        if self.report is not None:
+            print_text(f"Report: {self.report}")
 
 
 @dataclass(frozen=True)

@@ -216,11 +216,6 @@ def warnings_of(federation: LocalFederation) -> list[str]:
     return [*schema_warnings(federation.schema), *map(use_option_names, federation.notes)]
 
 
-def with_warnings(content: dict[str, Any], page: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `--json` prints, with the warnings of a page or of sites here."""
-    return content | {"warnings": [*page.get("warnings", ())]}
-
-
 def show_conflicts(schema: Schema) -> None:
     """Print a warning for each conflict, for at most ten of them."""
     sentences = schema_warnings(schema)

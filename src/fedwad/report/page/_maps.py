@@ -83,9 +83,8 @@ def _draw_tree(view: MatrixView, width: int, top: float = 26.0) -> Markup:
     order = view.tree.order.tolist()
     texts = [shorten(view.names[site], 22 if width > 400 else 15) for site in order]
     left = min(max(text_width(text, font_size) for text in texts) + 26, 0.45 * width)
-    axis = HorizontalAxis(
-        left, width - left - 14, *_limits([one.height for one in view.tree.branches])
-    )
+    highest = max((one.height for one in view.tree.branches), default=0.0) or 1.0
+    axis = HorizontalAxis(left, width - left - 14, 0.0, highest)
     brackets, leaves = [], []
     for branch in reversed(view.tree.branches):  # the last join first
         (x, x2), positions = map(axis.x, branch.heights), branch.positions
@@ -111,15 +110,3 @@ def _draw_tree(view: MatrixView, width: int, top: float = 26.0) -> Markup:
         tag("g", *brackets, class_="branches"),
         tag("g", *leaves, class_="leaves"),
     )
-
-
-def _limits(heights: list[float]) -> tuple[float, float]:
-    """First and last distance of the axis.
-
-    It starts at zero, or a little below the smallest join if the distances differ little.
-    """
-    if not heights or max(heights) <= 0:
-        return 0.0, 1.0
-    low, high = min(heights), max(heights)
-    start = low - 0.35 * (high - low)
-    return (start if high > low and start > 0.25 * high else 0.0), high
