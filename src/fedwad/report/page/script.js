@@ -15,7 +15,7 @@
   // A text that a spreadsheet would read as a formula gets an apostrophe.
   function quoted(cell) {
     const text = (cell.innerText || cell.textContent).replace(/\s+/g, " ").trim();
-    const safe = /^[=+\-@]/.test(text) && !/^[+-][\d.,e+-]+$/.test(text) ? `'${text}` : text;
+    const safe = /^[=+\-@]/.test(text) && !/^[+-][\d.,]+(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
     return /[",]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
   }
 
