@@ -2,7 +2,8 @@
 
 `python -m benchmarks.large_tables` runs each tool in a process of its own on 1, 5 and 20 million
 rows x 20 columns in 8 Parquet files, and on a CSV file of 2 million rows x 15 columns, with two
-threads, and prints the table of benchmarks/large_tables.md.
+threads, and prints the table of benchmarks/large_tables.md. With `--seeds 12` it compares the
+estimate `value` of two sites in batches with that in memory, over so many seeds.
 """
 
 from __future__ import annotations
@@ -112,6 +113,29 @@ def measure(rows: int, kind: str) -> None:
             print(f"| {title} | {name} | {numbers} |", flush=True)
 
 
+def scatter(seeds: int, rows: int = 9000, held: int = 2000) -> None:
+    """Print means and standard deviations of `value` over seeds, in memory and in batches."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    import fedwad
+
+    print("| shift of x0, SD | | mean | SD | smallest | largest |\n|---|---|---|---|---|---|")
+    for shift in (0.0, 0.1, 0.8):
+        with tempfile.TemporaryDirectory() as folder:
+            files = {f"site{seed}": Path(folder) / f"{seed}.parquet" for seed in range(2)}
+            for seed, file in enumerate(files.values()):
+                columns = columns_of(rows, seed, 3)
+                columns["x0"] += shift * seed
+                parquet.write_table(pa.table(columns), file)
+            for title, options in (("in memory", {}), ("in batches", {"max_rows": held})):
+                fed = fedwad.local(files, **options)
+                a, b = (fed[site] for site in files)
+                values = [fedwad.distance(a, b, seed=seed).value for seed in range(seeds)]
+                found = np.mean(values), np.std(values, ddof=1), min(values), max(values)
+                print(f"| {shift} | {title} | {' | '.join(f'{one:.3f}' for one in found)} |")
+
+
 def main() -> None:
     """Measure the tools one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_tables", description=__doc__)
@@ -119,11 +143,14 @@ def main() -> None:
     parser.add_argument(
         "--csv", type=int, default=2_000_000, metavar="ROWS", help="of the CSV file"
     )
+    parser.add_argument("--seeds", type=int, help="compare batches with memory over these")
     parser.add_argument("--tool", choices=_TOOLS)
     parser.add_argument("--folder")
     options = parser.parse_args()
     if options.tool is not None:
         return describe(options.tool, options.folder)
+    if options.seeds is not None:
+        return scatter(options.seeds)
     print(f"| {' | '.join(_TITLES)} |\n|{'---|' * len(_TITLES)}", flush=True)
     for rows in options.rows:
         measure(rows, "parquet")
