@@ -105,9 +105,17 @@ def partitions(setting: Setting) -> tuple[Partition, Partition]:
     if setting.structure == "drawn":
         train = _draw_portions(X, y, setting.clients, setting.seed)
     else:
-        divide = partition.class_pairs if setting.structure == "groups" else partition.random_pairs
+        groups = setting.structure == "groups"
+        divide = partition.class_pairs if groups else partition.classes_per_client
         balanced = setting.structure == "none"
-        train = divide(X, y, setting.clients, setting.samples, setting.seed, balanced=balanced)
+        train = divide(
+            X,
+            y,
+            clients=setting.clients,
+            samples=setting.samples,
+            seed=setting.seed,
+            balanced=balanced,
+        )
     return train, train.apply(*pixels(setting.data, "test"), seed=setting.seed)
 
 

@@ -58,7 +58,7 @@ def _partition(data: str, groups: bool, clients: int, samples: int, seed: int) -
     if data == "cifar10":
         chosen = np.random.default_rng(seed).permutation(len(X))[: 4 * clients * samples]
         X, y = random_code(X[chosen]), y[chosen]
-    split = partition.class_pairs if groups else partition.random_pairs
+    split = partition.class_pairs if groups else partition.classes_per_client
     return split(X, y, clients=clients, samples=samples, seed=seed)
 
 

@@ -241,6 +241,17 @@ def test_one_large_table_is_split_into_sites(tmp_path, name):
 
 
 @pytest.mark.usefixtures("small_batches")
+def test_sites_by_a_date_have_its_name(tmp_path):
+    days = pd.to_datetime(["2020-01-31", "2020-02-01"]).repeat(4500)
+    visits().assign(centre=days).to_csv(tmp_path / "a.csv", index=False)
+    for rows in (2000, 10**6):
+        found = read_sites(
+            tmp_path / "a.csv", Columns.of(schema="auto", by="centre", max_rows=rows)
+        )
+        assert [*found] == ["2020-01-31", "2020-02-01"]
+
+
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("several", [0.05, 0.9], ids=["few", "survey"])
 @pytest.mark.parametrize("name", ["csv", "parquet"])
 def test_units_at_several_sites_are_dealt_as_in_memory(tmp_path, name, several):

@@ -206,22 +206,6 @@ def class_pairs(
     return data.assign(_class_counts(has_class, samples, data), groups, rng)
 
 
-def random_pairs(
-    X: Any,
-    y: Any,
-    clients: int = 20,
-    samples: int | None = 300,
-    seed: int = 0,
-    *,
-    balanced: bool = False,
-) -> Partition:
-    """Two random classes for each client: the paper's setting without cluster structure.
-
-    It is `classes_per_client` with two classes.
-    """
-    return classes_per_client(X, y, 2, clients, samples, seed, balanced=balanced)
-
-
 def classes_per_client(
     X: Any,
     y: Any,
@@ -233,6 +217,8 @@ def classes_per_client(
     balanced: bool = False,
 ) -> Partition:
     """The given number of random classes for each client, drawn without replacement.
+
+    With two of them it is the paper's setting without cluster structure.
 
     Clients with the same classes are one group; groups are numbered as they first occur.
 

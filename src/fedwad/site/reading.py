@@ -41,7 +41,7 @@ from fedwad.tables.select import (
     trends,
     where,
 )
-from fedwad.tables.table import Table, level_name, unknown_column_error
+from fedwad.tables.table import Table, date_name, level_name, unknown_column_error
 from fedwad.transport import Measure, as_labels
 
 #: File endings that can be read. The endings of text files may be followed by `.gz`.
@@ -306,7 +306,8 @@ def _read_large_sites(data: Any, columns: Columns) -> dict[str, Dataset | RawTab
     whole.sample[by]  # raises InputError if it does not exist
     if not whole.sums[by].complete:
         return {}
-    names = [v if isinstance(v, str) else level_name(v) for v in sorted(whole.sums[by].counts)]
+    name_of = date_name if whole.sums[by].kind == "date" else level_name
+    names = [v if isinstance(v, str) else name_of(v) for v in sorted(whole.sums[by].counts)]
     unit_name = _unit_name(whole.sample, columns)
     held = max(1000, columns.max_rows // max(1, len(names)))
     unit = None if unit_name is None else columns.unit
