@@ -180,7 +180,7 @@ def test_rows_of_one_unit_stay_together():
     assert sum(raw.table.rows for raw in sites.values()) == len(table)
     notes = [note for raw in sites.values() for note in raw.table.notes]
     assert len(notes) == 1
-    assert "1 units have rows at several sites" in notes[0]
+    assert "rows of 1 of" in notes[0]
 
 
 def test_rows_of_no_site_are_left_out_with_a_note():

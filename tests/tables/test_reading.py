@@ -735,3 +735,10 @@ def test_a_level_with_spaces_that_cannot_be_seen_is_a_level(text):
     column = read_table(pd.DataFrame({"kind": [text, "type A", "B"] * 12}))["kind"]
     assert column.levels == ("B", "type A")
     assert profile(pd.DataFrame({"kind": [text, "B"] * 12}))["kind"].levels == ("B", "type A")
+
+
+def test_dates_may_be_chosen_as_a_category():
+    frame = pd.DataFrame({"wave": pd.to_datetime(["2020-01-31", None, "2020-02-29"])})
+    (column,) = set_kinds(read_table(frame), ("wave",), ()).columns
+    assert (column.kind, column.levels) == ("category", ("2020-01-31", "2020-02-29"))
+    assert column.values.tolist() == [0, -1, 1]

@@ -122,14 +122,15 @@ def holder_notes(sites: Iterable[Dataset | RawTable]) -> tuple[str, ...]:
 
     A site that replies to others does not say them: no reply depends on the order of rows.
     """
-    taken, likely, ordered, twice = [], [], [], []
+    units: dict[str, list[str]] = {}
+    likely, ordered, twice = [], [], []
     for raw in sites:
         if not isinstance(raw, RawTable) or raw.elementwise:
             continue
         name = raw.table.name
         if raw.unit is not None and raw.unit.found:
-            units = pluralize(len(np.unique(raw.unit.codes)), "unit")
-            taken.append(f"'{raw.unit.name}' of {name} ({units})")
+            count = pluralize(len(np.unique(raw.unit.codes)), "unit")
+            units.setdefault(raw.unit.name, []).append(f"{count} at {name}")
         if raw.whole is not None:
             continue
         if raw.unit is None and (column := likely_unit(raw.table)) is not None:
@@ -139,6 +140,7 @@ def holder_notes(sites: Iterable[Dataset | RawTable]) -> tuple[str, ...]:
         found = trends(raw.table, raw.label, raw.units)
         if found:
             ordered.append(f"{name} ({join_names(found)})")
+    taken = [f"'{column}' ({join_names(counts)})" for column, counts in units.items()]
     notes = {
         "Taken as the unit of rows, and not compared: {}. Name another column, or 'none' (unit).": (
             taken

@@ -107,7 +107,7 @@ def set_kinds(table: Table, category: Sequence[str], number: Sequence[str]) -> T
     notes = list(table.notes)
     for name in category:
         column = table[name]
-        if column.kind in ("number", "boolean"):
+        if column.kind in ("number", "boolean", "date"):
             column = Column(name, "category", *level_texts(column))
         columns[name] = replace(column, chosen=True)
     for name in number:
@@ -285,14 +285,14 @@ class UnitSites:
         if several > total / 2:
             chosen = chosen[:0]
             note = (
-                f"{table}: {several} of {total} units have rows at several sites by '{by}', as in"
+                f"{table}: rows of {several} of {total} units are at several sites by '{by}', as in"
                 " repeated surveys; all rows stay where they are, and sites that share units may"
                 " differ without a test that finds it."
             )
         else:
             note = (
-                f"{table}: {several} units have rows at several sites by '{by}'; all rows of each"
-                " count at the site that has most of them."
+                f"{table}: rows of {several} of {total} units are at several sites by '{by}'; all"
+                " rows of each count at the site that has most of them."
             )
         moved = UnitSites(self.units[chosen], self.sites[chosen], self.rows[chosen])
         return moved, (note,) if several else ()
