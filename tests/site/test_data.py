@@ -91,7 +91,7 @@ def test_a_single_array_in_an_npz_needs_no_name(tmp_path):
         ("a.csv", "u,city\n1,Paris\n2,Oslo\n", ("not-a-number", "city")),
         (
             "a.csv",
-            "u,v\n1,2\n3,unknown\n4,5\n",
+            "u,v\n1,2\n3,varies\n4,5\n",
             ("not-a-number", "v"),
         ),
         (
