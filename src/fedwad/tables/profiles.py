@@ -247,8 +247,8 @@ def profile(
     for name in read.names:
         if not name.isprintable():
             raise InputError(
-                f"The name of column {read.names.index(name) + 1} of {read.name} holds control"
-                " characters, such as a line end; rename it.",
+                f"The name of column {read.names.index(name) + 1} of {read.name} holds characters"
+                " that cannot be seen, such as a line end or a non-breaking space; rename it.",
                 "bad-name",
             )
     columns: list[ColumnStatistics] = []
