@@ -59,6 +59,11 @@ def _all_orders(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
     return replace(policy, supports="any", rounding=0.0), nullcontext()
 
 
+def _random_rows(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """Rounds about random rows are answered, with exact sums."""
+    return replace(policy, supports="any", rounding=0.0), nullcontext()
+
+
 def _exact_sums(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
     """Sums over the cells of a support are exact."""
     return replace(policy, rounding=0.0), nullcontext()
@@ -142,6 +147,7 @@ def _cases() -> Iterator[Case]:
     for policy in ("hub", "rounds"):
         yield Case(policy, "a rare flag", _METHODS[policy], "swap of a rare record", _exact_sums)
         yield Case(policy, "one column", _METHODS[policy], "sums of tails", _all_orders)
+    yield Case("rounds", "labels", "fedwad", "differencing of draws", _random_rows)
     yield Case("coreset", "a rare flag", "coreset", "swap between two atoms", _exact_sums)
     for data in ("one column", "labels"):
         yield Case("coreset", data, "coreset", "outermost by dual values", _whole_dual)

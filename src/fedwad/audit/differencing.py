@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwad.audit.session import AttackSession, attack, halve, need
+from fedwad.audit.session import AttackSession, attack, halve
 from fedwad.federation import (
     AtomsRequest,
     CellSums,
@@ -277,12 +277,12 @@ def _sum_beyond(
 def difference_draws(session: AttackSession, _: np.random.Generator, most: int = 120) -> Floats:
     """The row that each draw leaves out: the sum of all rows less that of the others."""
     n, support = session.count, Measure(np.zeros((1, session.features)))
-    mean, guesses = need(session.cell_means(support)), []
+    mean, guesses = session.cell_means(support), []
     for draw in range(session.queries(most, reserved=1)):
         others = session.cell_means(support, samples=n - 1, draw=draw)
-        if others is None:
+        if others is None or mean is None:
             break
-        guesses.append(n * mean - (n - 1) * others[0])
+        guesses.append(n * mean - (n - 1) * others)
     return np.concatenate(guesses) if guesses else session.no_guesses
 
 
