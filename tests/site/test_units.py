@@ -306,7 +306,9 @@ def test_a_subject_of_a_school_is_data_and_not_a_person():
 
 def test_the_holder_is_told_which_column_is_the_unit_and_which_may_be():
     named = fedwad.local({"a": visits(seed=1), "b": visits(seed=2)})
-    assert len([note for note in named.notes if note.count("'patient_id'") == 2]) == 1
+    (note,) = (note for note in named.notes if "'patient_id'" in note)
+    assert note.count("'patient_id'") == 1
+    assert note.index(" units at a and ") < note.index(" units at b)")
     other = {k: visits(seed=k).rename(columns={"patient_id": "nr"}) for k in (1, 2)}
     likely = [note for note in fedwad.local(other).notes if note.count("'nr'") == 2]
     assert len(likely) == 1
