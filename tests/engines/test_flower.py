@@ -231,10 +231,12 @@ def test_the_numbers_that_flower_adds_are_no_settings_of_a_site(sites):
 
 
 def test_messages_of_a_round_go_out_in_one_send(honest):
-    grid = helpers.InProcessGrid(honest)
-    run(MATRIX, federation(grid))
+    grid = helpers.InProcessGrid({node: helpers.late(one, 0.1) for node, one in honest.items()})
+    fed, listed = federation(grid), grid.queries
+    run(MATRIX, fed)
     assert grid.pushed[0] == 3  # who are you
     assert set(grid.pushed[1:]) == {3}
+    assert grid.queries == listed + 1  # short rounds do not ask again who is online
 
 
 def test_a_window_limits_the_messages_under_way(honest, expected):

@@ -39,7 +39,7 @@ delta = 1e-5
 """
 WITH_CLASSES = """\
 name = "{name}"
-allow = ["describe", "columns", "summary"]
+allow = ["describe", "columns", "summary", "labels", "train", "evaluate"]
 classes = true
 min_cell_size = 1
 rounding = 0.0
@@ -171,6 +171,13 @@ def test_a_command_prints_the_same_json_as_in_process(engine, folder, feature):
     if word == "columns":  # p-values are in the units of the schema, the rest is not
         there, here = ({c["name"]: c["sites"] for c in one["columns"]} for one in (there, here))
     assert_same(there, here, exact=feature in EXACT)
+
+
+def test_training_has_the_same_losses_and_accuracies(engine, folder):
+    pytest.importorskip("torch")
+    options = "--k", "none", "--seeds", 1, "--rounds", 2
+    here = answer("train", *(path_of(folder, name) for name in LABELLED), *options)
+    assert_same(answer("train", *LABELLED, *options, *engine), here)
 
 
 def test_two_analysts_at_once_get_what_each_gets_alone(engine, folder):

@@ -54,7 +54,7 @@ class MessageQueue:
     ) -> None:
         self._grid, self._group, self._window, self._patience = grid, group, window, patience
         self._activated: dict[int, str] = {} if activated is None else activated
-        self._next_listing = 0.0
+        self._next_listing = time.monotonic() + _AWAY_POLL
         self._payloads: dict[int, bytes] = {}  # by node
         self._away_since: dict[int, float] = {}
         self._due: dict[int, float] = {}  # nodes to send to, and from when on; 0 at first
