@@ -2,15 +2,14 @@
 
     python -m benchmarks.engines_parts
 
-prints median milliseconds of a round of FedWaD between two sites, by part, in the order in which they
-come. Parts of a node are means over both nodes.
+prints median milliseconds of a round of FedWaD between two sites, by part, in the order in which
+they come. Parts of a node are means over both nodes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -121,16 +120,13 @@ def parts(calls: list[list[Any]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table."""
-    columns = []
+    """Print a table for each case."""
     for support, features in CASES:
         with TemporaryDirectory(prefix="fedwad-", ignore_cleanup_errors=True) as name:
-            columns.append(parts(run(Path(name), support, features)))
-        print(f"S={support}, d={features} is done.", file=sys.stderr)
-    print("| ms |" + "".join(f" S={support}, d={features} |" for support, features in CASES))
-    print("|---|" + "---|" * len(CASES))
-    for part in columns[0]:
-        print(f"| {part} |" + "".join(f" {column[part]:.0f} |" for column in columns))
+            found = parts(run(Path(name), support, features))
+        print(f"| S={support}, d={features} | ms |\n|---|---|")
+        for part, milliseconds in found.items():
+            print(f"| {part} | {milliseconds:.0f} |", flush=True)
 
 
 if __name__ == "__main__":
