@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,11 +22,18 @@ def check_integer(number: Any, name: str, least: int = 1) -> int:
     return int(number)
 
 
-def check_number(number: Any, name: str, least: float = 0.0, positive: bool = False) -> float:
-    """Return a finite number of at least `least`, or above zero if `positive`, as a float."""
+def check_number(
+    number: Any,
+    name: str,
+    least: float = 0.0,
+    positive: bool = False,
+    most: float = sys.float_info.max,
+) -> float:
+    """Return a number from `least` to `most`, and above zero if `positive`, as a float."""
     is_real = isinstance(number, int | float | np.integer | np.floating)
-    if not is_real or isinstance(number, bool) or not least <= number < math.inf:
-        raise _refusal(number, name, f"a number of at least {least:g}")
+    if not is_real or isinstance(number, bool) or not least <= number <= most:
+        limit = f" and at most {most:g}" if most < sys.float_info.max else ""
+        raise _refusal(number, name, f"a number of at least {least:g}{limit}")
     if positive and number <= 0:
         raise _refusal(number, name, "a number above 0")
     return float(number)

@@ -142,6 +142,7 @@ def test_hub_policies_answer_and_summary_policies_refuse():
         {"size": 0},
         {"init": np.zeros((3, 3))},
         {"tol": -1},
+        {"tol": 10**400},
     ],
 )
 def test_wrong_input(wrong):

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from failing import fails
-from fedwad.errors import InputError
 from fedwad.statistics import summarise_plan
 from fedwad.transport import LabelledMeasure, Measure, interpolate, solve
 from fedwad.transport.nearly import near_squares
@@ -81,9 +79,3 @@ def test_points_are_not_written_out_to_transport_nearly(monkeypatch):
     monkeypatch.setattr(LabelledMeasure, "points", property(lambda _: 1 / 0))
     ((_, found),) = near_squares(sides, [(0, 1)], 1, None, lambda _: False)
     assert expected * (1 - 1e-5) <= found <= 1.008 * expected
-
-
-@pytest.mark.parametrize("codes", [[0, 1], [0, 1, 2], [0, -1, 0], [0.0, 1.0, 0.0]])
-def test_codes_must_fit_the_table(codes):
-    with fails(InputError, "bad-labels"):
-        LabelledMeasure(np.zeros((3, 2)), codes, np.zeros((2, 4)))

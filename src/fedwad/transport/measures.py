@@ -291,20 +291,7 @@ class LabelledMeasure(Measure):
         weights: ArrayLike | None = None,
     ) -> None:
         x, rows = as_points(features, "features"), as_points(table, "table")
-        row_of = np.asarray(codes)
-        if row_of.dtype.kind not in "iu" or row_of.shape != (len(x),):
-            raise InputError(
-                f"codes have shape {row_of.shape} and type {row_of.dtype}; give one integer for"
-                f" each of {len(x)} points.",
-                "bad-labels",
-            )
-        if row_of.min() < 0 or row_of.max() >= len(rows):
-            raise InputError(
-                f"codes range from {row_of.min()} to {row_of.max()}; the table has {len(rows)}"
-                " rows.",
-                "bad-labels",
-            )
-        scaled, row_of = as_weights(weights, len(x)), row_of.astype(np.int64)
+        scaled, row_of = as_weights(weights, len(x)), np.asarray(codes, dtype=np.int64)
         if not scaled.all():
             positive = scaled > 0
             x, row_of, scaled = x[positive], row_of[positive], scaled[positive]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedwad._checks import check_number
 from fedwad.errors import CertificateError, InputError
 from fedwad.transport._small import small_support
 from fedwad.transport.costs import squared_distances, to_power
@@ -105,25 +106,12 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
     return best.plan(mu, nu, p, scale)
 
 
-def check_order(p: object, most: int = 100) -> float:
+def check_order(p: object) -> float:
     """The order p as a float; InputError if it is not a number from 1 to 100.
 
     For larger p all costs are nearly zero in comparison with the largest.
     """
-    try:
-        order = (
-            float(p)
-            if isinstance(p, int | float | np.integer | np.floating) and not isinstance(p, bool)
-            else math.nan
-        )
-    except OverflowError:
-        order = math.inf
-    if not 1 <= order <= most:
-        shown = repr(p) if np.isscalar(p) else f"a {type(p).__name__}"
-        raise InputError(
-            f"p is {shown[:40]}; give a number p >= 1, and at most {most}.", "bad-option"
-        )
-    return order
+    return check_number(p, "p", 1.0, most=100.0)
 
 
 def _answers(
