@@ -1,4 +1,4 @@
-"""Exact transport and whole FedWaD loops against POT and SciPy, in the same run, on one thread."""
+"""Exact transport and whole calls against POT and SciPy, in the same run, on one thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIVOTS = 10**8
 def best(
     work: Callable[..., Any], repeats: int, fresh: Callable[[], Any] | None = None
 ) -> tuple[float, Any]:
-    """Shortest time of several runs, and the last result.
+    """Least processor time of several runs, and the last result.
 
     Each run gets what `fresh` makes, outside its time: sites repeat stored replies, so those of an
     earlier run would be measured at nothing.
@@ -39,9 +39,9 @@ def best(
     for _ in range(repeats):
         del result  # its memory is free for the next one
         given = () if fresh is None else (fresh(),)
-        start = time.perf_counter()
+        start = time.process_time()
         result = work(*given)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times), result
 
 
