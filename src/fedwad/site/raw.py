@@ -221,13 +221,10 @@ class RawTable:
             found = profile(self.table, min_cell_size, self.label, units, weights=self.weights)
         else:
             found = self.whole.profile(min_cell_size, self.label, units)
-        columns = (
-            _with_order(s, self.table[s.name].values, min_cell_size, units)
-            if s.moments and self.weights is None
-            else s
-            for s in found.columns
-        )
-        found = replace(found, columns=tuple(columns))
+        if self.weights is None:
+            values = [self.table[s.name].values for s in found.columns]
+            columns = _with_orders(found.columns, values, min_cell_size, units)
+            found = replace(found, columns=tuple(columns))
         self._profiles[min_cell_size] = found
         return found
 
@@ -307,50 +304,72 @@ def profile_of_points(data: Dataset, min_cell_size: int) -> Profile:
     measure = data.measure
     names = data.features or tuple(map(str, range(measure.dimension)))
     weights = None if measure.is_uniform else measure.weights
-    columns = []
-    for name, values in zip(names, np.asarray(measure.points).T, strict=True):
-        statistics = number_statistics(name, values, min_cell_size, weights, data.units)
-        if statistics.moments and weights is None:
-            statistics = _with_order(statistics, values, min_cell_size, data.units)
-        columns.append(statistics)
+    values = list(np.asarray(measure.points).T)
+    columns = [
+        number_statistics(name, own, min_cell_size, weights, data.units)
+        for name, own in zip(names, values, strict=True)
+    ]
+    if weights is None:
+        columns = _with_orders(columns, values, min_cell_size, data.units)
     return Profile(len(measure), tuple(columns), min_cell_size)
 
 
-def _with_order(
-    statistics: ColumnStatistics,
-    values: NDArray[Any],
+def _with_orders(
+    columns: Sequence[ColumnStatistics],
+    values: Sequence[NDArray[Any]],
     min_cell_size: int,
     units: NDArray[np.int64] | None,
-) -> ColumnStatistics:
-    """The statistics of a column of numbers with expected order statistics at the largest level.
+    together: int = 1 << 18,
+) -> list[ColumnStatistics]:
+    """The columns, those of numbers with expected order statistics at the largest level.
 
-    Present values are dealt by a hash of all of them, so the order of rows plays no part. A level
-    whose means would reveal values of few groups is left out (`groups_reveal`).
+    Present values of a column are dealt by a hash of all of them, so neither the order of rows nor
+    other columns play a part; columns with as many values are sorted together, about so many
+    numbers at a time. A level whose means would reveal values of few groups is left out
+    (`groups_reveal`).
     """
-    present = int(np.count_nonzero(~np.isnan(values)))
-    if units is None:  # numbers alone are sorted many times faster than with their places
-        ordered = np.sort(values)[:present] + 0.0  # 0.0 for -0.0
-    else:
-        order = np.lexsort((units, values))[:present]
-        ordered = values[order] + 0.0
-    seed = int.from_bytes(hashlib.sha256(ordered.tobytes()).digest()[:16], "little")
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = order_statistics(
-                ordered,
-                np.random.default_rng(seed),
-                min_cell_size,
-                None if units is None else units[order],
-                withhold=partial(groups_reveal, min_cell_size),
-            )
-    except InputError:  # too few values
-        return statistics
-    means, variances = found.means[-1][:, 0], found.variances[-1][:, 0]
-    if not (np.isfinite(means).all() and np.isfinite(variances).all()):
-        return statistics
-    return replace(
-        statistics, order=tuple(means.tolist()), order_variance=tuple(variances.tolist())
-    )
+    found, by_count = list(columns), dict[int, list[int]]()
+    for k, statistics in enumerate(columns):
+        if statistics.moments:
+            count = int(np.count_nonzero(~np.isnan(values[k])))
+            by_count.setdefault(count, []).append(k)
+    for count, places in by_count.items():
+        step = max(1, together // max(count, 1)) if units is None else 1
+        for start in range(0, len(places), step):
+            some, owners = places[start : start + step], None
+            if units is None:  # numbers alone are sorted many times faster than with their places
+                ordered = np.sort([values[k] for k in some])[:, :count] + 0.0  # 0.0 for -0.0
+            else:
+                order = np.lexsort((units, values[some[0]]))[:count]
+                ordered = values[some[0]][None, order] + 0.0
+            for own in ordered:
+                seed = int.from_bytes(hashlib.sha256(own.tobytes()).digest()[:16], "little")
+                shuffled = np.random.default_rng(seed).permutation(count)
+                own[:] = own[shuffled]
+                owners = None if units is None else units[order][shuffled]
+            withhold = partial(groups_reveal, min_cell_size)
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    orders = order_statistics(
+                        ordered.T,
+                        np.arange(count),
+                        min_cell_size,
+                        owners,
+                        32,
+                        1 << 60,
+                        256,
+                        withhold,
+                    )
+            except InputError:  # too few values
+                continue
+            for place, k in enumerate(some):
+                # Levels that are withheld of one column, and not of another, are nan.
+                level = max(m for m, one in enumerate(orders.means) if not np.isnan(one[0, place]))
+                means, own = orders.means[level][:, place], orders.variances[level][:, place]
+                if np.isfinite(means).all() and np.isfinite(own).all():
+                    sent = tuple(means.tolist()), tuple(own.tolist())
+                    found[k] = replace(columns[k], order=sent[0], order_variance=sent[1])
+    return found
 
 
 def as_dataset(data: Dataset | RawTable, schema: Schema | None, min_level_size: int = 1) -> Dataset:

@@ -372,12 +372,16 @@ def pairwise(
     factor = max((count - 1) * (count - 2) / 2, 1.0) if by_shaffer else harmonic
     wanted = 40 * len(pairs) if by_shaffer else int(count * harmonic / (2 * 0.05))
     more = int(np.clip(wanted, permutations, most_permutations))
-    tests = {pair: _test([sites[k] for k in pair], columns, permutations, seed) for pair in pairs}
+    tests = {
+        pair: _test([sites[k] for k in pair], columns, permutations, seed, with_columns)
+        for pair in pairs
+    }
     for pair, test in tests.items():
         if test and more > permutations and test.pvalue <= 10 / (permutations + 1):
             again = permutation_test([sites[k] for k in pair], columns, more, seed + 1, False)
             tests[pair] = replace(again, columns=test.columns)
-    all_sites = tests[pairs[0]] if count == 2 else _test(sites, columns, permutations, seed)
+    with_all = count > 2 or not with_columns  # of two sites, the pair is all
+    all_sites = _test(sites, columns, permutations, seed) if with_all else tests[pairs[0]]
     tested = [(pair, test) for pair, test in tests.items() if test]
     found = np.array([test.pvalue for _, test in tested])
     if by_shaffer:
@@ -406,10 +410,14 @@ def pairwise(
 
 
 def _test(
-    sites: Sequence[Blocks], columns: Sequence[int] | None, permutations: int, seed: int
+    sites: Sequence[Blocks],
+    columns: Sequence[int] | None,
+    permutations: int,
+    seed: int,
+    with_columns: bool = True,
 ) -> PermutationTest | None:
     try:
-        return permutation_test(sites, columns, permutations, seed)
+        return permutation_test(sites, columns, permutations, seed, with_columns)
     except InputError as error:
         if error.code != "too-few-rows":
             raise
