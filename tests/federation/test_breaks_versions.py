@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from failing import fails
-from fedwad.errors import FedwadError
+from fedwad.errors import FederationError, FedwadError
 from fedwad.federation import (
     AtomsRequest,
     Client,
@@ -101,3 +101,21 @@ def test_the_operator_lets_new_data_be_asked_about(tmp_path):
     with fails(FedwadError, "changed-data"):
         before.answer(ColumnsRequest())
     assert ledger.queries == 2
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_answered_about(tmp_path, monkeypatch):
+    from fedwad.site import client as node
+
+    path, policy = tmp_path / "x.npy", tmp_path / "policy.toml"
+    np.save(path, np.random.default_rng(0).normal(size=(80, 2)))
+    Policy(["summary"], name="x").save(policy)
+    read = node.load_site_data
+
+    def slowly(*given):
+        data = read(*given)
+        np.save(path, np.random.default_rng(1).normal(size=(90, 2)))
+        return data
+
+    monkeypatch.setattr(node, "load_site_data", slowly)
+    with fails(FederationError, "changed-data"):
+        node.open_client(path, policy).answer(SummaryRequest(1, "diag", 2.0, 0))

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,18 @@ class AdmittedRequest:
 
 @dataclass(frozen=True)
 class SiteFile:
-    """The file, or the folder of files, from which a node read its data."""
+    """The file, or the folder of files, from which a node reads its data.
+
+    `first` is its stamp before that, so that a change while a large file is read is noticed.
+    """
 
     path: Path
     policy: Policy
     columns: Columns
+    first: tuple[tuple[str, int, int], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", self.stamp())
 
     def stamp(self) -> tuple[tuple[str, int, int], ...]:
         """Name, time of the last change and size of each file."""
@@ -104,7 +111,7 @@ class Client:
         source: SiteFile | None = None,
     ) -> None:
         self.ledger = Ledger() if ledger is None else ledger
-        self._source, self._stamp = source, None if source is None else source.stamp()
+        self._source, self._stamp = source, None if source is None else source.first
         self._stamps: dict[object, str] = {}  # the digest of what the source held by another stamp
         self._policy_file = policy_file
         self._policy_text: bytes | None = None  # what the file held when it was last applied
@@ -500,11 +507,11 @@ def open_client(
     loaded_policy = Policy.load(policy)
     path = ledger_beside(Path(policy)) if ledger is None else Path(ledger)
     columns = Columns.of(label_column, drop, missing, schema, **more)
+    source = None if is_database(data) else SiteFile(Path(data), loaded_policy, columns)
     site_data = load_site_data(data, loaded_policy, columns)
     file_ledger = FileLedger(path)
     if warning := guarantee_warning(file_ledger, loaded_policy):
         _log.warning("%s", warning)
-    source = None if is_database(data) else SiteFile(Path(data), loaded_policy, columns)
     return Client(site_data, loaded_policy, file_ledger, Path(policy), source)
 
 
