@@ -181,6 +181,17 @@ def test_one_odd_value_is_no_frequent_one():
     assert "suspicious value" not in [c.problem for c in agree(profiles).conflicts]
 
 
+def test_one_site_spells_levels_otherwise_and_another_codes_them_otherwise():
+    here = clinic()
+    capital = here.assign(sex=here.sex.str.upper())
+    words = here.assign(sex=here.sex.map({"f": "woman", "m": "man"}))
+    found = agreed({"a": here, "b": capital, "c": words})[1]
+    assert [(c.problem, c.sites) for c in found] == [
+        ("spelling", ("a", "b")),
+        ("coding", ("a", "c")),
+    ]
+
+
 @pytest.mark.parametrize("factor", [0.01, 0.1, 10.0, 1000.0])
 def test_units_of_a_column_around_zero(factor):
     rng = np.random.default_rng(0)

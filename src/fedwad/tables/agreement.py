@@ -100,7 +100,8 @@ def agree(profiles: Mapping[str, Profile], majority: bool = False) -> Schema:
         some = list(schema.ignored.items())[:3]
         reasons = "; ".join(f"'{name}': {reason}" for name, reason in some)
         raise InputError(
-            f"No column is left to compare ({reasons}); give a schema that says what they are.",
+            f"No column is left to compare ({reasons}); name columns the same way at all"
+            " sites, or give a schema that says what they are.",
             "nothing-to-compare",
         )
     return schema

@@ -108,7 +108,10 @@ def find_conflicts(
                 f" {join_names(sites)}; {what if compared else 'none is frequent enough to count'}."
             )
             yield Conflict(name, sites, "many levels", sentence)
-        yield from [*_spellings(name, statistics)] or _codings(name, statistics)
+        spelled = [*_spellings(name, statistics)]
+        known = [conflict.sites for conflict in spelled]
+        yield from spelled
+        yield from (one for one in _codings(name, statistics) if one.sites not in known)
 
 
 def _missing(
@@ -402,7 +405,7 @@ def _codings(name: str, statistics: StatisticsBySite, least: int = 10) -> Iterat
     with_levels = {s: own for s, own in statistics.items() if len(own.levels) > 1}
     with_levels = {s: own for s, own in with_levels.items() if sum(own.level_counts) >= least}
     here = next(iter(with_levels), "")
-    sets = {site: {*own.levels} - {OTHER} for site, own in with_levels.items()}
+    sets = {site: {*map(str.lower, own.levels)} - {OTHER} for site, own in with_levels.items()}
     linked = set(sets.get(here, ()))
     while more := set().union(*(own for own in sets.values() if own & linked)) - linked:
         linked |= more
