@@ -57,7 +57,7 @@ def peaks() -> Iterator[dict[str, Any]]:
         for n, m in ((1000000, 10), (20000, 1000)):
             cost, g = rng.random((n, m)), rng.random(m)
             work = lambda cost=cost, g=g: row_potentials(cost, g)  # noqa: E731
-            yield row(f"assignment, {n} x {m}", work, 0.0, n * m)
+            yield row(f"potentials, {n} x {m}", work, 0.0, n * m)
         for n, k, d in ((100000, 10, 20), (10000, 100, 200)):
             x, y = rng.random((n, d)), rng.random((k, d))
             work = lambda x=x, y=y: nearest(x, y)  # noqa: E731
