@@ -241,6 +241,9 @@ def _statistics(
     standard *= np.sqrt((len(values) - 1) / (len(counts) - 1))
     order = np.argsort(columns, kind="stable")
     first = np.flatnonzero(np.diff(columns[order], prepend=columns[order[0]] - 1))
+    sizes = np.diff(first, append=len(order))
+    # Columns that have a k-th function, and these functions; `reduceat` would take twice as long.
+    more = [(rows := np.flatnonzero(sizes > k), order[first[rows] + k]) for k in range(max(sizes))]
     ends = np.cumsum([site.features, len(columns) - site.features, site.pairs])
     labels = _labellings(counts, permutations, seed)
     by_column = np.empty((len(first) if with_columns else 0, len(labels)))
@@ -254,7 +257,10 @@ def _statistics(
         found[4, chunk] = pairs.max(axis=0, initial=0.0)
         found[5, chunk] = joint.sum(axis=0)
         if with_columns:
-            by_column[:, chunk] = np.maximum.reduceat(shares[order], first, axis=0)
+            largest = shares[order[first]]
+            for rows, functions in more[1:]:
+                largest[rows] = np.maximum(largest[rows], shares[functions])
+            by_column[:, chunk] = largest
     are_there = ends[0] > 0, ends[0] > 0, ends[1] > ends[0], ends[1] > ends[0], site.pairs > 0, True
     return [
         one
@@ -267,7 +273,9 @@ def _shares(standard: Floats, counts: tuple[int, ...], labels: NDArray[np.int16]
     """Sums of squares between sites, (K, labellings). Values sum to zero over all blocks."""
     if len(counts) == 2:
         sums = standard.T @ (labels == 0).T.astype(np.float64)
-        return np.asarray(sums * sums * (1 / counts[0] + 1 / counts[1]))
+        sums *= sums
+        sums *= 1 / counts[0] + 1 / counts[1]
+        return np.asarray(sums)
     first = np.cumsum((0, *counts[:-1]))
     orders = np.argsort(labels, axis=1, kind="stable")
     sums_by_site = (np.add.reduceat(standard[order], first) for order in orders)
