@@ -208,8 +208,10 @@ class ShownMatrix:
             among = value[np.ix_(members, members)]
             central_first = np.argsort(np.nan_to_num(among, posinf=0).sum(axis=1), kind="stable")
             if len(members) > 1:
-                mean = float(np.mean(among[np.triu_indices(len(members), 1)]))
-                apart = f"{self.digits.text(mean)} apart inside"
+                pairs = np.triu_indices(len(members), 1)
+                apart = f"{self.digits.text(float(np.mean(among[pairs])))} apart inside"
+                if (self.verdicts[np.ix_(members, members)][pairs] == NO_EVIDENCE).all():
+                    apart = "no difference found inside"
                 extent = [pluralize(len(members), "site"), apart]
             if not inside.all():
                 nearest = float(np.min(value[inside][:, ~inside]))

@@ -688,3 +688,13 @@ def test_every_page_of_sites_says_what_each_sent(tmp_path):
     drift = fedwad.Reference.from_data(rng.normal(size=(60, 3))).compare(rng.normal(size=(60, 3)))
     write_report(drift, tmp_path / "report.html")
     assert "What was sent" in check(tmp_path / "report.html", 90_000)[1].text
+
+
+def test_sites_of_one_size_and_clusters_of_equals_are_said_plainly(tmp_path):
+    rng = np.random.default_rng(0)
+    sites = {f"site{k}": rng.normal(3 * (k // 5), 1, (80, 3)) for k in range(10)}
+    matrix = fedwad.matrix(sites)
+    write_report(matrix, tmp_path / "report.html", clusters=[k // 5 for k in range(10)])
+    _, page = read(tmp_path / "report.html")
+    assert "10 sites with 800 rows, 80 at each site." in page.text
+    assert "Cluster 1 · 5 sites, no difference found inside, " in page.text
