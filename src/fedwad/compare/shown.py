@@ -113,13 +113,13 @@ class ShownMatrix:
     def distances(self) -> Floats:
         """The distances for maps, trees and clusters, which need one for every pair.
 
-        They are estimates of those between populations if all are known, otherwise of those
-        between samples.
+        They are estimates of those between populations if all are known, and what is shown where a
+        difference was found, otherwise of those between samples.
         """
         square = self.matrix.square
         if not self.shows_populations or square is None or np.isnan(square).any():
             return self.matrix.value
-        return np.sqrt(np.maximum(square, 0.0))
+        return np.where(np.isfinite(self.value), self.value, np.sqrt(np.maximum(square, 0.0)))
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:

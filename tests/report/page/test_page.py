@@ -17,6 +17,7 @@ import fedwad
 import fedwad.privacy
 from failing import fails
 from fedwad.compare import percent
+from fedwad.compare.shown import ShownMatrix
 from fedwad.federation import Traffic
 from fedwad.report import write_report
 from fedwad.report.page._matrix_view import MatrixView
@@ -698,3 +699,15 @@ def test_sites_of_one_size_and_clusters_of_equals_are_said_plainly(tmp_path):
     _, page = read(tmp_path / "report.html")
     assert "10 sites with 800 rows, 80 at each site." in page.text
     assert "Cluster 1 · 5 sites, no difference found inside, " in page.text
+
+
+def test_clusters_and_the_table_have_one_number_for_a_pair():
+    rng = np.random.default_rng(2)
+    shifts = {"a": [1, 0, 0, 0, 0, 0], "b": 0}
+    matrix = fedwad.matrix({k: rng.normal(0, 1, (150, 6)) + v for k, v in shifts.items()})
+    assert matrix.differs[0, 1]
+    # Columns that do not differ add noise, here below zero.
+    assert matrix.square[0, 1] < matrix.population[0, 1] ** 2 - 0.01
+    shown = ShownMatrix(matrix, np.array([0, 1]))
+    assert shown.distances[0, 1] == matrix.population[0, 1]
+    assert {f"{shown.texts[0][1]} to the nearest outside"} == {one.extent for one in shown.groups}
