@@ -41,7 +41,7 @@ class FlowerSites:
 
     def wait(self, name: str) -> None:
         """Wait until a site has ended."""
-        self._nodes[name].wait()
+        self._nodes[name].wait(300.0)
 
     def kill(self, name: str) -> None:
         """End the processes of a site at once, as a power cut would."""
