@@ -666,6 +666,9 @@ def test_times_of_day_are_hours(tmp_path):
     column = read_table(tmp_path / "a.csv")["seen"]
     assert column.kind == "number"
     np.testing.assert_allclose(column.values, [6.5, np.nan, 18.76, 14.25])
+    (tmp_path / "b.csv").write_text("titre,part\n1:20,4711Q2\n1:40,4711Q3\n1:20,4712Q1\n")
+    found = contents(read_table(tmp_path / "b.csv"))
+    assert found["titre"][0] == found["part"][0] == "category"
 
 
 def test_large_numbers_are_no_dates():

@@ -52,7 +52,8 @@ _DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%Y-%m")
 _SHORT = ("%b %d %Y", "%b %d, %Y", "%b-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d%b%Y", "%b %Y", "%b-%Y")
 _WORD_FORMATS = (*_SHORT, *(format_.replace("%b", "%B") for format_ in _SHORT))
 _AMBIGUOUS_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
-_QUARTER = re.compile(r"\A(\d{4})[ -]?Q([1-4])\Z|\AQ([1-4])[ -]?(\d{4})\Z")  # 1974Q1, Q1 1974
+# 1974Q1, Q1 1974
+_QUARTER = re.compile(r"\A((?:1[6-9]|20)\d\d)[ -]?Q([1-4])\Z|\AQ([1-4])[ -]?((?:1[6-9]|20)\d\d)\Z")
 _TIME = re.compile(
     r"[ T](\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?(?: ?([AaPp])[Mm])?(?:Z| ?([+-]\d\d):?(\d\d))?"
 )
@@ -194,7 +195,8 @@ def _detect_kind(words: list[str], decimal: str) -> tuple[ReadKind, Sequence[Any
             kind, values = "date", _read_dates(months)
         if values is None:
             times = [_split_time(f" {word}") for word in others]
-            if not any(day for day, _ in times):
+            hours = {word.partition(":")[0] for word in others}  # titres all begin with 1:
+            if len(hours) > 2 and not any(day for day, _ in times):
                 kind, values, detail = "number", [24.0 * time for _, time in times], _IN_HOURS
         if values is None:
             kind, (values, detail) = "number", _read_measured(others, decimal)
