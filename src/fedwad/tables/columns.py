@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
@@ -137,8 +138,8 @@ def text_column(
 
 def _visible(text: str) -> str:
     """The text with plain spaces for all others, as office programs write them, and without
-    characters that cannot be seen; a profile lists no level that has some."""
-    return "".join(c for c in " ".join(text.split()) if c.isprintable())
+    characters of width 0. One with control characters keeps them: no profile lists it."""
+    return "".join(c for c in " ".join(text.split()) if unicodedata.category(c) != "Cf")
 
 
 def object_column(
