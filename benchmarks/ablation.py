@@ -436,15 +436,16 @@ def verdict(before: Result, after: Result) -> tuple[str, str]:
         return "does not run", "needed"
     errors = [key for key in before if "error" in key or "above" in key or key == "power"]
     times = {key: after[key] / before[key] - 1 for key in before if key not in errors}
-    slow = max(times, key=lambda key: abs(times[key]))
-    text = f"{slow} {times[slow]:+.0%} (sum {sum(times.values()) / len(times):+.0%})"
+    slow = max(times, key=lambda key: abs(times[key]), default="")
+    mean = sum(times.values()) / len(times) if times else 0.0
+    texts = [f"{slow} {times[slow]:+.0%} (mean {mean:+.0%})"] if times else []
     if errors:
         worst = max(errors, key=lambda key: abs(after[key] - before[key]))
-        change = after[worst] - before[worst]
-        text += f"; {worst} {before[worst]:.1%} to {after[worst]:.1%}"
-        if abs(change) >= 0.01:
-            return text, "matters"
-    return text, "matters" if abs(times[slow]) >= 0.15 else "no effect"
+        texts.append(f"{worst} {before[worst]:.1%} to {after[worst]:.1%}")
+        if abs(after[worst] - before[worst]) >= 0.01:
+            return "; ".join(texts), "matters"
+    matters = bool(times) and abs(times[slow]) >= 0.15
+    return "; ".join(texts), "matters" if matters else "no effect"
 
 
 def numbers(only: str = "") -> Iterator[Row]:
