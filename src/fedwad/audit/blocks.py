@@ -25,6 +25,7 @@ from fedwad.audit.session import AttackSession, attack, need
 from fedwad.errors import FedwadError
 from fedwad.federation import Client, Dataset, Policy, SummaryReply, SummaryRequest
 from fedwad.statistics.blocking import (
+    GRID,
     PAIRED,
     SMALLEST,
     Blocks,
@@ -310,10 +311,8 @@ class _LikelihoodRatio:
         self._parts = []
         for k in np.unique(sizes):
             means = blocks.means[sizes == k]
-            steps = np.diff(np.unique(means))
-            step = steps.min() if len(steps) else 0.0  # means are rounded at random to multiples
-            noise = np.diag(np.full(means.shape[1], step**2 / 6))
-            precision = np.linalg.inv(covariance / k + noise)
+            noise = GRID**2 / 6 * SMALLEST / k  # of the rounding of each ten rows
+            precision = np.linalg.inv(covariance / k + noise * np.eye(len(covariance)))
             self._parts.append((int(k), precision, means - self._mean, k / sizes.sum()))
 
     def __call__(self, values: Floats) -> Floats:

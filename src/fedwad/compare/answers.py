@@ -35,7 +35,7 @@ from fedwad.compare.evidence import (
 from fedwad.compare.sentences import ALPHA, join_columns, units_in_words
 from fedwad.compare.task import ColumnNames, MatrixEstimates, Pair
 from fedwad.statistics import LabelledSummary, Summary, beyond_chance
-from fedwad.statistics.blocking import SMALLEST, Blocks, sizes_of
+from fedwad.statistics.blocking import GRID, SMALLEST, Blocks, sizes_of
 from fedwad.statistics.order import (
     OrderStatistics,
     has_ties,
@@ -451,28 +451,27 @@ def total_variances(estimates: MatrixEstimates) -> list[float]:
     return variances
 
 
-def compressed(
-    orders: Sequence[OrderStatistics], columns: Sequence[Column], grid: float = 1 / 3
-) -> tuple[str, ...]:
+def compressed(orders: Sequence[OrderStatistics], columns: Sequence[Column]) -> tuple[str, ...]:
     """A sentence about the columns in whose units most rows are nearly equal, since a few extreme
     values made the unit.
 
-    Blocks are rounded to a `grid` in units of the standard deviation (`block_means`). Where
-    the middle half of the rows, on average over sites, lies within one step of it, the test sees
-    little of them: it finds a shift of half a standard deviation of 300 rows in 10% of samples if
-    two of them are typing errors of 1e5.
+    Means are rounded to the `GRID` in units of the standard deviation (`block_means`). Where the
+    middle half of the rows, on average over sites that show it, lies within one step of it, the
+    test sees little of them: it finds a shift of half a standard deviation of 300 rows in 10% of
+    samples if two of them are typing errors of 1e5. A site withholds the rows of a column of which
+    few make the most.
     """
-    known = [one for one in orders if one.levels[-1] >= 4]
-    if len(known) < 2 or len(known) < len(orders):
+    if not orders or min(one.levels[-1] for one in orders) < 4:
         return ()
-    unit = np.sqrt(np.mean([one.count * one.level(1)[1][0] for one in known], axis=0))
-    spreads = []
-    for one in known:
+    unit = np.sqrt(np.mean([one.count * one.level(1)[1][0] for one in orders], axis=0))
+    tied, spreads = np.zeros(len(unit), dtype=bool), []
+    for one in orders:
         middle, m = one.level(one.levels[-1])[0], one.levels[-1]
         spreads.append(middle[3 * m // 4 - 1] - middle[m // 4])
-    few = np.mean(spreads, axis=0) < grid * unit
-    few &= np.all([spread > 0 for spread in spreads], axis=0)
-    few &= ~np.any([has_ties(one) for one in known], axis=0)
+        tied |= has_ties(one) & ~np.isnan(middle[0])
+    shown = ~np.isnan(spreads)
+    spread = np.where(shown, spreads, 0.0).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
+    few = (spread > 0) & (spread < GRID * unit) & ~tied
     index = column_index(columns)
     names = list(dict.fromkeys(columns[index[k]].name for k in np.flatnonzero(few)))
     if not names:
