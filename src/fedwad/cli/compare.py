@@ -229,7 +229,7 @@ def _guarantee(privacy: dict[str, Any] | None) -> str | None:
 def columns_in_json(explanation: fedwad.Explanation) -> dict[str, Any]:
     """Return what `--json` says about columns, the most important first."""
     content = explanation.to_dict()
-    return {name: content[name] for name in ("columns", "causes", "classes")}
+    return {name: content[name] for name in ("columns", "causes")}
 
 
 def show_columns(explanation: fedwad.Explanation) -> None:

@@ -4,7 +4,7 @@ from fedwad.compare.api import PermutationTestResult, distance, matrix, permutat
 from fedwad.compare.clusters import cluster
 from fedwad.compare.drift import DriftResult, Reference, metrics
 from fedwad.compare.embedding import EmbeddingResult, describe_clusters, embed, groups_in_words
-from fedwad.compare.explanation import ClassShare, Explanation, change_in_words, percent
+from fedwad.compare.explanation import Explanation, change_in_words, percent
 from fedwad.compare.hub import cell_means
 from fedwad.compare.placement import Placement, add_replies, join_options
 from fedwad.compare.plots import plane

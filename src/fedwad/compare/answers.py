@@ -21,13 +21,11 @@ from fedwad._files import to_plain
 from fedwad._html import html_table
 from fedwad._words import pluralize
 from fedwad.compare.evidence import (
-    ClassPart,
     Column,
     Evidence,
     Moments,
     PairEvidence,
     add_class_parts,
-    class_parts,
     column_index,
     moments_of,
     rounded,
@@ -532,18 +530,13 @@ def evidence_of(
     pairs = []
     for i, j in sorted(known):  # threads finished them in any order
         squares, parts = estimates.contributions.get((i, j)), found.contributions.get((i, j))
-        classes: tuple[ClassPart, ...] = ()
         if squares is not None:
-            a, b = estimates.replies[i].summary, estimates.replies[j].summary
-            if isinstance(a, LabelledSummary) and isinstance(b, LabelledSummary) and squares.any():
-                classes = class_parts(a, b, float(squares.sum()))
             squares = rounded(add_class_parts(squares, features))
         one = PairEvidence(
             None if parts is None else rounded(parts),
             found.dependence.get((i, j)),
             tests.columns.get((i, j)),
             squares,
-            classes,
         )
         pairs.append((i, j, one))
     private = estimates.private

@@ -425,7 +425,7 @@ class PermutationTestResult(SavedResult):
         What readers should know first: that rows of one unit were kept together.
     """
 
-    _format: ClassVar[str] = "fedwad permutation test 2"
+    _format: ClassVar[str] = "fedwad permutation test 3"
     _noun: ClassVar[str] = "permutation test"
 
     pvalue: float

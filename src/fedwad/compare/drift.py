@@ -286,7 +286,7 @@ class DriftResult(SavedResult):
         Digests of the new data's blocks and of the reference.
     """
 
-    _format: ClassVar[str] = "fedwad drift 1"
+    _format: ClassVar[str] = "fedwad drift 2"
     _noun: ClassVar[str] = "comparison with a reference"
 
     distance: ReferenceDistance

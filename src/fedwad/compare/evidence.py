@@ -18,7 +18,7 @@ from fedwad.errors import InputError
 from fedwad.statistics import LabelledSummary, Summary
 from fedwad.statistics.summaries import feature_variances
 from fedwad.tables import Schema, SchemaColumn
-from fedwad.transport import Floats, solve
+from fedwad.transport import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,72 +123,6 @@ def column_index(columns: Sequence[Column]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(columns)), widths)
 
 
-@dataclass(frozen=True)
-class ClassPart:
-    """The part of one class of one site in a squared distance.
-
-    Attributes
-    ----------
-    side : 0 for a class of the first site, 1 for one of the second
-    number : index of the class in the site's summary; names of labels are not sent
-    weight : its fraction of the rows
-    share : its fraction of the squared distance; over the classes of one site they sum to one
-    feature : the feature that contributes most to `share`
-    """
-
-    side: int
-    number: int
-    weight: float
-    share: float
-    feature: int
-
-
-def class_parts(a: LabelledSummary, b: LabelledSummary, square: float) -> tuple[ClassPart, ...]:
-    """Parts of all classes of both sites in a squared distance, the largest of each site first.
-
-    Cells are coupled optimally, which gives each class the cost of moving its cells. The rest of
-    `square` is divided in proportion to the variance of each class inside its cells.
-    """
-    plan = solve(a.cells, b.cells)
-    x, y = plan.source.points[plan.rows], plan.target.points[plan.cols]
-    d = a.dimension
-    moved = add_class_parts(plan.mass[:, None] * (x - y) ** 2, d)
-    within_both = [  # variance inside the cells of each class, by feature, (C, d)
-        np.array(
-            [
-                weight * feature_variances(part.within, d)
-                for weight, part in zip(summary.weights, summary.parts, strict=True)
-            ]
-        )
-        for summary in (a, b)
-    ]
-    total_within = sum(float(within.sum()) for within in within_both) or 1.0
-    remainder = max(square - plan.cost, 0.0)
-    found: list[ClassPart] = []
-    for side, (summary, ends, within) in enumerate(
-        zip((a, b), ((plan.source, plan.rows), (plan.target, plan.cols)), within_both, strict=True)
-    ):
-        measure, indices = ends
-        between = np.zeros((len(summary.parts), d))
-        np.add.at(between, measure.codes[indices], moved)  # type: ignore[attr-defined]
-        # A class also gets its weight's fraction of the variance inside the other site's cells.
-        other = float(within_both[1 - side].sum()) * summary.weights[:, None] / d
-        parts = between + remainder * ((within + other) / total_within)
-        totals = parts.sum(axis=1)
-        shares = totals / (float(totals.sum()) or 1.0)
-        found += [
-            ClassPart(
-                side,
-                code,
-                float(summary.weights[code]),
-                float(shares[code]),
-                int(parts[code].argmax()),
-            )
-            for code in np.argsort(-totals, kind="stable").tolist()
-        ]
-    return tuple(found)
-
-
 def add_class_parts(squares: Floats, d: int) -> Floats:
     """The parts of d features, each with the parts of its class means and class spreads added.
 
@@ -220,21 +154,12 @@ class PairEvidence:
     dependence : what correlations add to that square
     pvalues : the p-value of each column, adjusted for the number of columns
     squares : the part of each feature in the squared distance between samples
-    classes : parts of classes in the squared distance of labelled data
     """
 
     contributions: Floats | None = None
     dependence: float | None = None
     pvalues: Floats | None = None
     squares: Floats | None = None
-    classes: tuple[ClassPart, ...] = ()
-
-    @property
-    def turned(self) -> PairEvidence:
-        """The same with the second site first."""
-        sides = [[one for one in self.classes if one.side == side] for side in (1, 0)]
-        classes = [replace(one, side=1 - one.side) for side in sides for one in side]
-        return replace(self, classes=tuple(classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,9 +222,8 @@ class Evidence:
         return build_columns(self.dimension, self.features, self.schema)
 
     def between(self, i: int, j: int) -> PairEvidence:
-        """What is known of two sites; the first of them is side 0 of its classes."""
-        found = self._by_pair.get((min(i, j), max(i, j)), PairEvidence())
-        return found if i < j else found.turned
+        """What is known of two sites."""
+        return self._by_pair.get((min(i, j), max(i, j)), PairEvidence())
 
     def of_sites(self, order: Sequence[int]) -> Evidence:
         """The evidence of these sites alone, in this order."""

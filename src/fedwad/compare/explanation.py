@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +33,6 @@ DEPENDENCE = "dependence"
 #: The numbers of a row, each with the form in which tables show it; fractions are in percent.
 _NUMBERS = {"contribution": ".3g", "share": "", "pvalue": ".2g", "smd": ".2f", "sample_share": ""}
 _ROUNDING = 1e-9  # of fractions
-
-
-@dataclass(frozen=True)
-class ClassShare:
-    """One class of labelled data: its site, and its number there; names of labels are not sent.
-
-    `weight` is its fraction of the rows, `share` its fraction of the squared distance between the
-    samples, and `column` the column that contributes most to `share`.
-    """
-
-    site: str
-    number: int
-    weight: float
-    share: float
-    column: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +69,6 @@ class Explanation:
         The verdict of the test of both sites; None if it could not tell.
     notes : tuple of str
         What these sites' replies cannot show.
-    classes : tuple of ClassShare
-        Which classes of labelled data contribute most, the largest of each site first.
     """
 
     sites: tuple[str, str]
@@ -99,7 +82,6 @@ class Explanation:
     there: tuple[Mapping[str, float], ...]
     differs: bool | None = None
     notes: tuple[str, ...] = ()
-    classes: tuple[ClassShare, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -178,8 +160,7 @@ class Explanation:
         elif self.differs is None:
             first = f"It is not known whether {a} and {b} differ, so no cause is named."
         else:
-            what = "the features of " if self.classes else ""
-            first = f"There is no evidence that {what}{a} and {b} differ, so no cause is named."
+            first = f"There is no evidence that {a} and {b} differ, so no cause is named."
         return " ".join([first, *self.notes])
 
     def __str__(self) -> str:
@@ -232,7 +213,6 @@ class Explanation:
             "causes": list(self.causes),
             "differs": self.differs,
             "notes": list(self.notes),
-            "classes": [asdict(one) for one in self.classes],
             "text": self.text,
         }
 
@@ -406,17 +386,6 @@ def explain_pair(
     `notes` are sentences that its text ends with.
     """
     columns, found = evidence.columns(names), evidence.between(i, j)
-    index = column_index(columns)
-    classes = tuple(
-        ClassShare(
-            sites[part.side],
-            part.number,
-            part.weight,
-            part.share,
-            columns[index[part.feature]].name,
-        )
-        for part in found.classes
-    )
     unknown = []
     if found.contributions is None:
         unknown.append("What each column contributes is not known.")
@@ -429,7 +398,6 @@ def explain_pair(
         sites=sites,
         differs=differs,
         notes=(*unknown, *notes),
-        classes=classes,
     )
 
 

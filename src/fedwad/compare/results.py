@@ -30,6 +30,7 @@ from fedwad.compare.placement import Placement, add_site, place
 from fedwad.compare.rounds import Round
 from fedwad.compare.sentences import (
     ALPHA,
+    NO_LABELS,
     NOT_TESTED,
     matrix_sentence,
     pair_sentence,
@@ -71,8 +72,10 @@ class Comparison(SavedResult):
         return self.privacy is None
 
     @property
-    def _untested(self) -> tuple[str, ...]:
-        return () if self.certified else (NOT_TESTED,)
+    def _limits(self) -> tuple[str, ...]:
+        """What the test is not about."""
+        labelled = self.class_covariance is not None
+        return (NO_LABELS,) * labelled if self.certified else (NOT_TESTED,)
 
     @property
     def _epsilon(self) -> str:
@@ -82,7 +85,7 @@ class Comparison(SavedResult):
         self, i: int, j: int, sites: tuple[str, str], differs: bool | None, names: Any
     ) -> Explanation:
         evidence = require_evidence(self.evidence, self.p)
-        return explain_pair(evidence, i, j, sites, differs, names, self._untested)
+        return explain_pair(evidence, i, j, sites, differs, names, self._limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ class DistanceResult(Comparison):
         and for the distance of a site from itself.
     """
 
-    _format: ClassVar[str] = "fedwad distance 3"
+    _format: ClassVar[str] = "fedwad distance 4"
     _noun: ClassVar[str] = "distance"
     _unsaved: ClassVar[tuple[str, ...]] = ("support",)
 
@@ -249,7 +252,7 @@ class DistanceResult(Comparison):
             rows["chance alone"] = f"{self.noise:.4g}"
         if self.privacy is not None:
             return rows
-        rows["between these samples"] = f"{self.value:.4g}"
+        rows["between these samples"] = f"about {self.value:.3g}"
         return rows | {"certified bounds": f"{self.lower:.4g} to {self.upper:.4g}"}
 
     def _content(self) -> dict[str, Any]:
@@ -335,7 +338,7 @@ class MatrixResult(Comparison):
         As in DistanceResult.
     """
 
-    _format: ClassVar[str] = "fedwad matrix 3"
+    _format: ClassVar[str] = "fedwad matrix 4"
     _noun: ClassVar[str] = "matrix"
 
     sites: tuple[str, ...]
@@ -509,7 +512,7 @@ class MatrixResult(Comparison):
         names : names of the columns, if the sites' data have none
         """
         evidence = require_evidence(self.evidence, self.p)
-        return explain_clusters(evidence, self.sites, labels, self.differs, names, self._untested)
+        return explain_clusters(evidence, self.sites, labels, self.differs, names, self._limits)
 
     def _index(self, name: str) -> int:
         return index_of(self.sites, name, "matrix")

@@ -26,33 +26,3 @@ from fedwad.statistics.summaries import (
 )
 from fedwad.statistics.synthetic import SyntheticSample, synthetic_distances
 from fedwad.statistics.testing import permutation_test
-
-__all__ = [
-    "Atoms",
-    "AtomsPer",
-    "Blocks",
-    "Calibration",
-    "CellSums",
-    "Counted",
-    "CovarianceType",
-    "LabelledSummary",
-    "Masses",
-    "Summary",
-    "SyntheticSample",
-    "beyond_chance",
-    "calibrate",
-    "distil",
-    "distil_labelled",
-    "estimate",
-    "large_classes",
-    "lower_bounds",
-    "merge_cells",
-    "permutation_test",
-    "reduce_covariance",
-    "rounding_error",
-    "summarise",
-    "summarise_classes",
-    "summarise_plan",
-    "synthetic_distances",
-    "upper_bounds",
-]
