@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import fedwad
 from failing import fails
 from fedwad.errors import InputError
 from fedwad.statistics import (
+    column_bounds,
     estimate,
     lower_bounds,
     summarise,
@@ -110,3 +113,37 @@ def test_labels_on_one_side_are_named_as_the_reason():
     data = Measure(np.random.default_rng(0).standard_normal((40, 2)))
     with fails(InputError, "bad-labels"):
         estimate([summarise(data), summarise_classes(data, np.repeat([0, 1], 20))])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_columns_bound_the_distance_and_say_more_of_rare_values(seed):
+    rng = np.random.default_rng(seed)
+    sizes, chance = rng.integers(30, 90, 2), rng.uniform(0.01, 0.2, (2, 6))
+    rows = [
+        np.hstack(
+            [1e3 + rng.normal(seed % 2, 1 + k, (n, 2)), 0.5 * (rng.random((n, 6)) < chance[k])]
+        )
+        for k, n in enumerate(sizes)
+    ]
+    means, stds = (np.array([f(x, axis=0) for x in rows]) for f in (np.mean, np.std))
+    found = column_bounds(means, stds, np.repeat([0.0, 0.5], [2, 6]))[0, 1]
+    gelbrich = lower_bounds([summarise(Measure(x)) for x in rows])[0, 1]
+    diagonal = np.hypot(*(np.linalg.norm(x[0] - x[1]) for x in (means, stds)))
+    assert diagonal < found <= fedwad.wasserstein(*rows)
+    assert gelbrich <= fedwad.wasserstein(*rows)
+    same = np.repeat(means[:1], 2, axis=0), np.repeat(stds[:1], 2, axis=0)
+    assert column_bounds(*same, np.repeat([0.0, 0.5], [2, 6]))[0, 1] == 0
+
+
+def test_a_rare_flag_bounds_the_distance_of_two_tables():
+    rng = np.random.default_rng(3)
+    tables = {
+        site: pd.DataFrame({"age": rng.normal(60, 9, 80), "icu": rng.random(80) < part})
+        for site, part in (("a", 0.02), ("b", 0.3))
+    }
+    fed = fedwad.local(tables)
+    encoded = [fedwad.schema(fed).encode(tables[site]) for site in "ab"]
+    exact = fedwad.wasserstein(*encoded)
+    r = fedwad.distance(fed["a"], fed["b"])
+    assert 0.85 * exact < r.lower <= r.value <= r.upper
+    assert r.lower <= exact

@@ -32,7 +32,7 @@ from fedwad.compare.evidence import (
 )
 from fedwad.compare.sentences import ALPHA, join_columns, units_in_words
 from fedwad.compare.task import ColumnNames, MatrixEstimates, Pair
-from fedwad.statistics import LabelledSummary, Summary, beyond_chance
+from fedwad.statistics import LabelledSummary, Summary, beyond_chance, column_bounds
 from fedwad.statistics.blocking import GRID, SMALLEST, Blocks, sizes_of
 from fedwad.statistics.order import (
     OrderStatistics,
@@ -275,6 +275,19 @@ def with_empty(
     none = Blocks(SMALLEST, (), np.zeros((0, functions)), features, indicators)
     too_few = [count < SMALLEST for count in rows] or [False] * len(blocks)
     return [none if few else one for one, few in zip(blocks, too_few, strict=True)]
+
+
+def with_column_bounds(estimates: MatrixEstimates, columns: Sequence[Column]) -> MatrixEstimates:
+    """The same with the lower bounds of columns, where these are larger."""
+    summaries = [one for one in estimates.summaries if isinstance(one, Summary)]
+    moments = [moments_of(one) for one in summaries]
+    stds = [np.zeros(len(one.mean)) if one.std is None else one.std for one in moments]
+    steps = np.nan_to_num(np.concatenate([column.on_values for column in columns]))
+    moved = any(reply.rounding for reply in estimates.replies)
+    if moved or not moments or {len(steps)} != {len(one.mean) for one in moments}:
+        return estimates  # moved samples are not 0 or s; labelled ones have class statistics
+    bounds = column_bounds(np.array([one.mean for one in moments]), np.array(stds), steps)
+    return replace(estimates, lower=np.maximum(estimates.lower, bounds))
 
 
 def between_samples(

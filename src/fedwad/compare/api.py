@@ -24,6 +24,7 @@ from fedwad.compare.answers import (
     total_variances,
     verdict,
     verdicts,
+    with_column_bounds,
 )
 from fedwad.compare.evidence import Evidence, PairEvidence, build_columns, column_index, moments_of
 from fedwad.compare.explanation import Explanation, explain_pair
@@ -334,6 +335,8 @@ def matrix_of(
         if not isinstance(summary, LabelledSummary):  # then statistics of classes come after them
             d = feature_count(d, task.class_statistics)
     columns = build_columns(d, *column_names) if d else ()
+    if d and task.p == 2:
+        estimates = with_column_bounds(estimates, columns)
     value, noise, error = between_samples(estimates)
     blocks = [reply.blocks for reply in replies] or [None] * len(estimates.sites)
     tests = run_tests(blocks, column_index(columns).tolist(), task.seed, rows)

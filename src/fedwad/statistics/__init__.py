@@ -1,7 +1,7 @@
 """What is known of data without the data: summaries, bounds, estimates, calibration and tests."""
 
 from fedwad.statistics.blocking import Blocks
-from fedwad.statistics.bounds import lower_bounds, rounding_error, upper_bounds
+from fedwad.statistics.bounds import column_bounds, lower_bounds, rounding_error, upper_bounds
 from fedwad.statistics.calibration import Calibration, calibrate
 from fedwad.statistics.cells import (
     Atoms,
