@@ -137,14 +137,18 @@ class Explanation:
     @property
     def causes_with_pvalues(self) -> tuple[str, ...]:
         """The causes with their own p-values, such as "chol (p = 0.0005)"."""
-        return tuple(f"{self.names[k]} ({_pvalue(self.pvalue[k])})" for k in self._cause_rows)
+        return tuple(
+            f"{self.names[k]} ({pvalue_in_words(self.pvalue[k])})" for k in self._cause_rows
+        )
 
     @property
     def causes_in_words(self) -> tuple[str, ...]:
         """The causes with their changes, such as "chol (mean 247 and 0, p = 0.0005)"."""
         words = []
         for k in self._cause_rows:
-            change = ", ".join(filter(None, [change_in_words(self, k), _pvalue(self.pvalue[k])]))
+            change = ", ".join(
+                filter(None, [change_in_words(self, k), pvalue_in_words(self.pvalue[k])])
+            )
             words.append(f"{self.names[k]} ({change})")
         return tuple(words)
 
@@ -275,10 +279,6 @@ def smd(kind: str, here: Mapping[str, float], there: Mapping[str, float]) -> flo
     if math.isnan(a - b):
         return math.nan  # a site has no value
     return abs(a - b) / math.sqrt(variance) if variance > 0 else math.inf
-
-
-def _pvalue(pvalue: float) -> str:
-    return "" if pvalue != pvalue else pvalue_in_words(pvalue)
 
 
 def _nan_to_none(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -6,7 +6,6 @@ The samples are normal distributions around the means of cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -114,9 +113,6 @@ class SyntheticSample:
         if summary.covariance_type != "full":
             variances = np.broadcast_to(summary.covariance, summary.dimension)
             return cls(summary, np.sqrt(variances), summary.factors)
-        if summary.dimension >= 100:  # from which on it is worth a try
-            with suppress(np.linalg.LinAlgError):  # singular matrices need eigenvectors
-                return cls(summary, None, np.asarray(np.linalg.cholesky(summary.covariance).T))
         return cls(summary, None, root_of(summary.covariance))
 
     def draw(self, size: int, rng: Normals) -> Measure:
