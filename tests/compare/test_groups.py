@@ -45,7 +45,7 @@ def test_a_suggestion_does_not_contradict_the_tests(seed):
 
 
 def test_pairs_are_called_nearest_only_where_intervals_say_so():
-    near = fedwad.matrix(sites((0, 0, 0.5), n=400))
+    near = fedwad.matrix(sites((0, 0, 0.4), n=400))
     assert "nearest" not in near.sentence
     assert "The pairs that differ are at most" in near.sentence
     far = fedwad.matrix(sites((0, 1, 5), n=400))

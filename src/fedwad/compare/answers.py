@@ -281,7 +281,8 @@ def with_column_bounds(estimates: MatrixEstimates, columns: Sequence[Column]) ->
     """The same with the lower bounds of columns, where these are larger."""
     summaries = [one for one in estimates.summaries if isinstance(one, Summary)]
     moments = [moments_of(one) for one in summaries]
-    stds = [np.zeros(len(one.mean)) if one.std is None else one.std for one in moments]
+    known = [one.std for one in moments if one.std is not None]
+    stds = known if len(known) == len(moments) else [0 * one.mean for one in moments]
     steps = np.nan_to_num(np.concatenate([column.on_values for column in columns]))
     moved = any(reply.rounding for reply in estimates.replies)
     if moved or not moments or {len(steps)} != {len(one.mean) for one in moments}:
