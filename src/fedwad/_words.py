@@ -28,15 +28,15 @@ def format_bytes(count: int) -> str:
 def few_samples(smallest: int | None, few: int = 10) -> str:
     """A warning if some number that was sent stands for few samples, else an empty text.
 
-    >>> few_samples(1)[:53]
-    'At least one number that was sent is a single sample.'
+    >>> few_samples(1)[:54]
+    'At least one number that was sent is about one sample.'
     """
     if smallest is None or smallest >= few:
         return ""
-    what = f"Some numbers that were sent are means of only {smallest} samples."
+    what = f"Some numbers that were sent are about only {smallest} samples."
     if smallest == 1:
-        what = "At least one number that was sent is a single sample."
-    advice = "Between real sites use fewer points or cells, and a policy that refuses small cells."
+        what = "At least one number that was sent is about one sample."
+    advice = "Between real sites use a policy with min_cell_size, and fewer points or cells."
     return f"{what} {advice}"
 
 

@@ -91,7 +91,7 @@ def test_sending_single_samples_is_said(files):
         "distance", files / "paris.npy", files / "oslo.csv", "--method", "fedwad", "--rounds", 2
     )
     assert "1 sample\n" in re.sub(" +", " ", done.stdout).replace(" \n", "\n")
-    assert "is a single sample" in done.stdout
+    assert "is about one sample" in done.stdout
     quiet = run("distance", files / "paris.npy", files / "oslo.csv", "--method", "summary")
     assert "smallest cell" in quiet.stdout
     assert "Warning" not in quiet.stdout
