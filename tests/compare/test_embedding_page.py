@@ -39,7 +39,7 @@ class TestPage:
 
     def test_refusals(self, tmp_path):
         e = embedded(4)
-        for options in ({"clusters": [0, 1]}, {"exact": np.zeros((4, 4))}):
+        for options in ({"clusters": [0, 1]}, {"shape": (2, 2)}):
             with pytest.raises(fedwad.InputError):
                 write_report(e, tmp_path / "map.html", **options)
 
@@ -47,7 +47,7 @@ class TestPage:
         rows = np.random.default_rng(0).standard_normal((20, 2))
         e = fedwad.embed({"a": rows, "b": rows}, support=2)
         write_report(e, tmp_path / "map.html", clusters=[0, 0])
-        assert "All 2 sites are in one cluster" in (tmp_path / "map.html").read_text()
+        assert "2 sites in 1 cluster" in (tmp_path / "map.html").read_text()
 
 
 def test_clusters_are_described():
