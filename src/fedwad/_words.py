@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
-_MAX_CHARACTERS = 1000
+_MAX_CHARACTERS = 1000  # of a text from elsewhere in one line of a terminal
 _MAX_DAYS = 500_000  # before or after 1970; years have four digits within them
 
 

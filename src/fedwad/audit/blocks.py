@@ -35,7 +35,7 @@ from fedwad.statistics.blocking import (
 )
 from fedwad.transport import Floats, Measure
 
-_MAX_STEPS, _STARTS = 40, 3
+_MAX_STEPS, _STARTS = 40, 3  # of a solver; fewer steps where data are large
 _SOLVED = 1e-9  # squared misfit of a solution
 
 

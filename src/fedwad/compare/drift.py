@@ -451,7 +451,7 @@ def _parse(line: bytes) -> Entry | None:
         return None
 
 
-_MAX_PERMUTATIONS = 1_000_000
+_MAX_PERMUTATIONS = 1_000_000  # a limit of time
 #: The smallest p-value of the longest test.
 MIN_PVALUE = 1 / (_MAX_PERMUTATIONS + 1)
 

@@ -67,7 +67,7 @@ def kind_of(request: object) -> str:
     )
 
 
-WIRE_VERSION = 7
+WIRE_VERSION = 7  # of the format; others are refused
 #: Longer messages are not read.
 MAX_MESSAGE_BYTES = 1 << 30
 

@@ -13,7 +13,7 @@ from fedwad.privacy._mechanism import check_budget, is_number, mu_of
 from fedwad.tables import Schema
 from fedwad.transport import Floats
 
-MOST_CLASSES = 1000
+MOST_CLASSES = 1000  # a limit of memory
 
 
 @dataclass(frozen=True, eq=False)

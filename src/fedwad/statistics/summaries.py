@@ -34,7 +34,7 @@ from fedwad.transport.plans import Plan
 #: diagonal, or the trace.
 CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
 
-RANK = 40
+RANK = 40  # half and twice change no error (benchmarks/ablation.md); it limits bytes
 _EPSILON = float(np.finfo(np.float64).eps)  # the spacing of floats at one
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: What each site says about a column.
 StatisticsBySite = Mapping[str, ColumnStatistics]
 
+# Factors between two units of one quantity, whatever its name.
 _UNIT_RATIOS = (
     2.20462,  # pounds and kilograms
     2.54,  # inches and centimetres

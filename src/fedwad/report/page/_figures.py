@@ -14,7 +14,7 @@ from fedwad.compare.digits import Digits
 from fedwad.report.page._text import drawing, escape, shorten, tag, text_width
 from fedwad.transport import Floats
 
-_WIDE, _NARROW = 520, 300
+_WIDE, _NARROW = 520, 300  # pixels
 FONT_SIZE = 12.5  # pixels
 _SCALE_HEIGHT = 30.0  # pixels below a map, for its scale bar
 
