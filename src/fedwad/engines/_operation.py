@@ -16,13 +16,10 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal
 
 from fedwad._words import to_printable
 from fedwad.errors import FedwadError, InputError
-
-if TYPE_CHECKING:
-    from fedwad.federation import Ledger, Policy
 
 #: Fields of a log record about one request.
 FIELDS = ("site", "run", "kind", "outcome", "seconds")
@@ -57,25 +54,14 @@ def log_to_stderr(log_format: Literal["text", "json"], site: str) -> None:
     logger.setLevel(logging.INFO)
 
 
-class Answering(Protocol):
-    """What a monitor asks of a site; a `Client` is one."""
-
-    @property
-    def policy(self) -> Policy: ...
-
-    @property
-    def ledger(self) -> Ledger: ...
-
-    def problem(self) -> str: ...
-
-
 class Monitor(logging.Handler):
     """Counts a client's requests, and serves /healthz and /metrics on this machine.
 
-    Call `seen` whenever the server was reached.
+    Call `seen` whenever the server was reached. Of a `Client` it needs the policy, the ledger and
+    the problem.
     """
 
-    def __init__(self, client: Answering, data: str | Path) -> None:
+    def __init__(self, client: Any, data: str | Path) -> None:
         super().__init__()
         self._client, self._data = client, Path(data)
         self._requests: dict[tuple[str, ...], float] = defaultdict(float)
@@ -97,7 +83,7 @@ class Monitor(logging.Handler):
         `silent_after` seconds.
         """
         if problem := self._client.problem():
-            return problem
+            return str(problem)
         if time.monotonic() - self._last_seen > silent_after:
             return f"the server was not reached for {silent_after:g} seconds"
         return ""
