@@ -157,14 +157,6 @@ def test_the_page_shows_verdicts_and_records(result, tmp_path):
         write_report(None, tmp_path / "c.html")
 
 
-def test_images_are_shown_as_images(records, tmp_path):
-    result = fedwad.audit(records["digits"][:40], Policy(["summary"]), "summary")
-    write_report(result, tmp_path / "a.html")
-    assert (tmp_path / "a.html").read_text().count("data:image/png;base64,") == 8 * (
-        1 + len(result.samples.guesses)
-    )
-
-
 def test_a_table_is_shown_by_its_columns_in_their_own_units(tmp_path):
     path = fedwad.datasets.load("heart")["va"]
     rules = Policy(["summary"], max_distinct_replies=1)
