@@ -14,6 +14,7 @@ from benchmarks import (
     first_answer,
     first_use,
     growth,
+    ledger,
     matrices,
     membership,
     new_messages,
@@ -81,4 +82,5 @@ TABLES = {
     "private_classifier": Table(private.classifier, 8),
     "self_test": Table(self_test.measure, 20),
     "new_messages": Table(new_messages.measure, 5),
+    "ledger": Table(ledger.measure, 4),
 }

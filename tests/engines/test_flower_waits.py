@@ -65,7 +65,7 @@ def test_the_grid_tries_again_soon(monkeypatch):
     monkeypatch.setattr(inflatable_utils, "time", clock)
     with pytest.raises(inflatable_utils.ObjectPullError):  # its node was killed
         once(["one"], unavailable_at_first(10_000))
-    assert sum(pauses.seconds) < 30
+    assert sum(pauses.seconds) < 90
 
 
 def test_the_node_tries_again_soon(monkeypatch):
