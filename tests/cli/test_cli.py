@@ -109,7 +109,7 @@ def test_a_file_is_at_distance_zero_from_itself(files):
         (["paris.npy", "nowhere.npy"], "There is no file at nowhere.npy"),
         (["paris.npy", "flat.npy"], "paris has 3 features and flat has 2"),
         (["paris.npy", "oslo.csv", "--method", "fedwad", "--rounds", "0"], "rounds is 0"),
-        (["paris.npy", "oslo.csv", "--p", "0.5"], "p >= 1"),
+        (["paris.npy", "oslo.csv", "--p", "0.5"], "p is 0.5"),
         (["paris.npy", "oslo.csv", "--method", "fedwad", "--t", "half"], "t is 'half'"),
         (["paris.npy", "oslo.csv", "--label-column", "z"], "no named columns"),
         (["paris.npy", "oslo.csv", "--save", "no/where/r.json"], "no folder"),
