@@ -100,6 +100,16 @@ def test_withheld_numbers_leave_the_plain_estimate():
     assert fedwad.distance(fed["a"], fed["b"]).noise is not None
 
 
+def test_a_site_that_cannot_be_tested_is_named_and_not_among_those_without_evidence():
+    """It varies 10,000 times more than the others, so its blocks are not in their units."""
+    data = {"a": normal(8, 60, 3), "b": normal(9, 90, 3), "c": 1e4 * normal(10, 80, 3)}
+    m = fedwad.matrix(fedwad.local(data))
+    assert m.differs[0, 1] is False
+    assert m.differs[0, 2] is m.differs[1, 2] is None
+    assert m.sentence.startswith("There is no evidence that the 2 tested sites differ")
+    assert "c was not tested" in m.sentence
+
+
 def test_other_orders_are_tested_and_not_calibrated():
     r = fedwad.distance(normal(11, 60, 2), normal(12, 60, 2), p=1.0)
     assert r.noise is None

@@ -154,6 +154,14 @@ def test_no_more_of_a_covariance_is_stated_than_the_policy_says(covariance_type)
             assert asked == "auto" or order.index(reply) >= order.index(asked)
 
 
+def test_classes_are_no_way_around_the_largest_number_of_cells():
+    asked = SummaryRequest(1, "auto", 2.0, 0, "diag")
+    many = Dataset(LABELLED.measure, np.repeat(["a", "b", "c"], 20))
+    with fails(PolicyError, "support-refused"):
+        Client(many, Policy(("summary",), classes=True, max_support=2)).answer(asked)
+    Client(many, Policy(("summary",), classes=True, max_support=3)).answer(asked)
+
+
 def test_classes_need_what_they_are_compared_by():
     client = Client(LABELLED, Policy(("summary",), classes=True, covariance_type="diag"))
     with fails(PolicyError, "withheld"):

@@ -27,7 +27,8 @@ ALPHA = 0.05
 NOT_TESTED = "Not tested: blocks of rows have no private form."
 #: Why nothing else is tested.
 NO_BLOCKS = (
-    "no block means came, since policies withhold them, units are too few or rows have weights"
+    "no block means came, since policies withhold them, units are too few, rows have weights or"
+    " vary a thousand times more than elsewhere"
 )
 #: What the test of labelled data is about.
 NO_LABELS = "The test compares features, not labels."
@@ -40,9 +41,9 @@ def join(words: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def join_columns(columns: Sequence[str]) -> str:
+def join_columns(columns: Sequence[str], noun: str = "column") -> str:
     """`a, b, c and 2 more columns`."""
-    rest = [pluralize(len(columns) - MAX_NAMED, "more column")]
+    rest = [pluralize(len(columns) - MAX_NAMED, f"more {noun}")]
     return join([*columns[:MAX_NAMED], *(rest if len(columns) > MAX_NAMED else [])])
 
 
@@ -224,6 +225,13 @@ def matrix_sentence(m: MatrixResult) -> str:
     untested = [pair for pair in unknown if m.pvalue is None or np.isnan(m.pvalue[pair])]
     few = len(unknown) - len(untested)
     untold = []
+    alone = [k for k in range(len(m)) if sum(k in pair for pair in untested) == len(m) - 1]
+    if alone:
+        count = f"{len(m) - len(alone)} tested sites"
+        names = join_columns([m.sites[k] for k in alone], "site")
+        verb = "was" if len(alone) == 1 else "were"
+        untold.append(f"{names} {verb} not tested: {NO_BLOCKS}.")
+        untested = [pair for pair in untested if not {*pair} & {*alone}]
     if few:
         verb = "has" if few == 1 else "have"
         enough = f": {takes(m.enough)}" if m.enough else ""

@@ -118,6 +118,7 @@ def summary(request: SummaryRequest, context: ClientContext) -> tuple[SummaryRep
         summary = context.summarise(cells, covariance_type, request.p, seed)
     else:
         codes, units = context.data.require_class_codes(), context.data.units
+        context.policy.check_size(int(codes.max()) + 1)  # one cell a class, however few were asked
         measure, present = context.by_classes(codes)
         size = context.min_own_cell_size
         summary = summarise_classes(
