@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import fedwad
+from failing import fails
 from fedwad.compare import Coupling, FedWaDLoop
+from fedwad.errors import InputError
 from fedwad.methods import FedWaD
 from fedwad.transport import Measure, interpolate, solve
 
@@ -76,6 +78,57 @@ def test_each_part_is_used():
     assert played(loop, 2) >= fedwad.wasserstein(X, Y)
     assert calls.count("interpolate") == 6
     assert calls.count("noise") == 4
+
+
+def test_arrays_are_measures_of_equal_weights():
+    def points_of(coupling, t):
+        return coupling.interpolate(t).points
+
+    def rounded(measure, rng):  # noqa: ARG001
+        return np.round(measure.points, 3)
+
+    found = []
+    for of in (np.asarray, Measure):
+        loop = FedWaDLoop(of(Z), interpolate=points_of, noise=rounded)
+        for _ in range(2):
+            loop.request()
+            loop.advance(loop.reply(of(X)), loop.reply(of(Y)))
+        found.append(loop.estimate(of(X), of(Y)))
+    assert found[0] == found[1]
+
+
+def test_options_are_an_object():
+    with fails(InputError, "bad-option", "a dict", "FedWaD"):
+        FedWaDLoop(Measure(Z), {"t": 0.3})
+
+
+def product(mu, nu):
+    return np.outer(mu.weights, nu.weights)
+
+
+@pytest.mark.parametrize(
+    ("solver", "said"),
+    [
+        (lambda mu, nu, p: product(mu, nu), "a ndarray"),
+        (lambda mu, nu, p: Coupling(mu, nu, product(mu, nu).tolist(), 1.0), "a list"),
+        (lambda mu, nu, p: Coupling(mu, nu, product(nu, mu), 1.0), "shape (6, 30)"),
+        (lambda mu, nu, p: Coupling(mu, nu, 0 * product(mu, nu), 1.0), "sum"),
+        (lambda mu, nu, p: Coupling(mu, nu, np.nan * product(mu, nu), 1.0), "sum"),
+    ],
+)
+def test_a_solver_without_a_coupling_is_blamed(solver, said):
+    loop = FedWaDLoop(Measure(Z), solver=solver)
+    loop.request()
+    with fails(InputError, "wrong-coupling", "The solver returned", said):
+        loop.reply(Measure(X))
+
+
+@pytest.mark.parametrize("part", ["interpolate", "noise"])
+def test_a_part_that_returns_nothing_is_named(part):
+    loop = FedWaDLoop(Measure(Z), **{part: lambda *_: None})
+    loop.request()
+    with fails(InputError, "not-a-number", f"what {part} returned"):
+        loop.reply(Measure(X))
 
 
 @pytest.mark.parametrize("kind", ["barycentric", "exact"])

@@ -59,6 +59,11 @@ def test_by_default_nothing_is_answered():
     assert [entry.outcome for entry in client.ledger.entries] == ["refused"] * len(EVERY_REQUEST)
 
 
+def test_a_client_is_made_of_data_that_were_read():
+    with fails(InputError, "bad-option", "a ndarray", "read"):
+        Client(np.zeros((3, 2)))
+
+
 def test_every_kind_of_request_is_known_to_policies():
     for base, registry in ((Request, kinds.REQUESTS), (Reply, kinds.REPLIES)):
         known = base.__subclasses__()

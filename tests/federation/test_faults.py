@@ -294,3 +294,19 @@ def test_too_few_left_is_an_error():
     deaf.exchange = lambda messages, timeout: {}  # noqa: ARG005
     with fails(FederationError, "no-reply", "paris"):
         fedwad.matrix(deaf)
+
+
+def test_an_engine_may_bring_any_kind_of_bytes():
+    for kind in (bytearray, memoryview):
+        wire = Wire(lambda client, message, _, kind=kind: kind(client.respond(message)))
+        assert fedwad.matrix(wire).failed == {}
+
+
+def test_an_engine_that_brings_nothing():
+    wire = Wire()
+    wire.exchange = lambda messages, timeout: None  # noqa: ARG005
+    with fails(FederationError, "bad-message", "exchange", "None"):
+        fedwad.matrix(wire)
+    wire.exchange = lambda messages, timeout: dict.fromkeys(messages)  # noqa: ARG005
+    with fails(FederationError, "no-reply", "paris"):
+        fedwad.matrix(wire)

@@ -16,11 +16,13 @@ from itertools import combinations, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fedwad._checks import format_value
 from fedwad._words import to_printable
 from fedwad.compare.answers import between_samples
 from fedwad.compare.task import MatrixEstimates, MatrixRound, MatrixTask, Pair, Progress
-from fedwad.errors import FederationError
+from fedwad.errors import FederationError, InputError
 from fedwad.federation import (
     Bundle,
     BundleReply,
@@ -152,12 +154,18 @@ class FedWaDLoop:
 
     Parameters
     ----------
-    start : the first support
-    options, p, rng : options of `fedwad.methods.FedWaD`, the order, and the server's generator
+    start : the first support, a `Measure` or an array of points
+    options : a `fedwad.methods.FedWaD`, of which `t`, `interpolant`, `reveal` and `max_support`
+        count, and `tol` in `has_converged`. `start` is used in place of its `support` and `init`,
+        and you decide how many rounds are played and what follows them.
+    p, rng : the order, and the server's generator
     class_statistics : what the sites append to labelled samples
     solver : transport between two measures, which sets the ground cost too; exact by default
-    interpolate : interpolating measure of a coupling; by default that of `options`
+    interpolate : interpolating measure of a coupling, for the sites and for the server's step; by
+        default that of `options`
     noise : what `reply` does to an interpolating measure before it is sent; nothing by default
+
+    Data, and what `interpolate` and `noise` return, are measures, or arrays of equal weights.
 
     Examples
     --------
@@ -175,7 +183,7 @@ class FedWaDLoop:
 
     def __init__(
         self,
-        start: Measure,
+        start: Measure | ArrayLike,
         options: FedWaD | None = None,
         p: float = 2.0,
         rng: np.random.Generator | None = None,
@@ -185,7 +193,12 @@ class FedWaDLoop:
         interpolate: Interpolate | None = None,
         noise: Noise | None = None,
     ) -> None:
-        self.support = start
+        if not isinstance(options, FedWaD | None):
+            raise InputError(
+                f"options is {format_value(options)}; give fedwad.methods.FedWaD(...).",
+                "bad-option",
+            )
+        self.support = _as_measure(start, "start")
         self._solver, self._own_interpolate, self._noise = solver, interpolate, noise
         self.options = FedWaD() if options is None else options
         self.p = p
@@ -243,7 +256,7 @@ class FedWaDLoop:
 
     def _couple(self, mu: Measure, nu: Measure, start: Floats | None = None) -> Plan | Coupling:
         if self._solver is not None:
-            return self._solver(mu, nu, self.p)
+            return _check_coupling(self._solver(mu, nu, self.p), mu, nu)
         plan = solve(mu, nu, self.p, start=start)
         if self._own_interpolate is None:
             return plan
@@ -251,28 +264,30 @@ class FedWaDLoop:
 
     def _between(self, coupling: Plan | Coupling, t: float) -> Measure:
         if self._own_interpolate is not None:
-            return self._own_interpolate(coupling, t)  # type: ignore[arg-type]  # never a plan
+            points = self._own_interpolate(coupling, t)  # type: ignore[arg-type]  # never a plan
+            return _as_measure(points, "what interpolate returned")
         kind = self.options.interpolant
         if isinstance(coupling, Plan):
             return interpolate(coupling, t, kind)
         return coupling.interpolate(t, kind)
 
-    def reply(self, data: Measure) -> TransportReply:
+    def reply(self, data: Measure | ArrayLike) -> TransportReply:
         """Return what a site with these data replies to the last request, all in this process.
 
         Its own t and the noise are drawn from the loop's generator.
         """
         assert self._request is not None, "reply() follows request()"
         t = draw_t(self._rng) if self._request.t is None else self._request.t
-        coupling = self._couple(data, self._request.support)
+        coupling = self._couple(_as_measure(data, "data"), self._request.support)
         sent = self._between(coupling, t)
         if self._noise is not None:
-            sent = self._noise(sent, self._rng)
+            sent = _as_measure(self._noise(sent, self._rng), "what noise returned")
         return TransportReply(sent, coupling.distance if self._request.with_distance else None)
 
-    def estimate(self, mu: Measure, nu: Measure) -> float:
+    def estimate(self, mu: Measure | ArrayLike, nu: Measure | ArrayLike) -> float:
         """Return d_mu + d_nu at the present support, by the loop's solver."""
-        return sum(self._couple(data, self.support).distance for data in (mu, nu))
+        sites = _as_measure(mu, "mu"), _as_measure(nu, "nu")
+        return sum(self._couple(data, self.support).distance for data in sites)
 
     def has_converged(self) -> bool:
         """Whether the estimate changed by at most `tol` in each of the last two rounds.
@@ -286,6 +301,36 @@ class FedWaDLoop:
         if tol == 0 or len(estimates) < 3:
             return False
         return all(abs(b - a) <= tol * max(b, a) for a, b in pairwise(estimates))
+
+
+def _as_measure(points: Measure | ArrayLike, name: str) -> Measure:
+    return points if isinstance(points, Measure) else Measure(points, name=name)
+
+
+def _check_coupling(found: Any, mu: Measure, nu: Measure) -> Plan | Coupling:
+    """Return what a user's solver returned; InputError if it is no coupling of mu and nu, whose
+    marginals may be off by 1% of the largest weight, as those of an entropic solver are."""
+    if isinstance(found, Plan):
+        return found
+    if not isinstance(found, Coupling):
+        raise InputError(
+            f"The solver returned {format_value(found)}; return a Coupling.", "wrong-coupling"
+        )
+    plan, shape = found.matrix, (len(mu), len(nu))
+    if not isinstance(plan, np.ndarray) or plan.shape != shape:
+        what = f"of shape {plan.shape}" if isinstance(plan, np.ndarray) else format_value(plan)
+        raise InputError(
+            f"The solver returned a plan that is {what}; give an array of shape {shape}.",
+            "wrong-coupling",
+        )
+    marginals = (plan.sum(axis=1), mu.weights), (plan.sum(axis=0), nu.weights)
+    if not all(np.abs(sums - w).max() <= 0.01 * w.max() for sums, w in marginals):
+        raise InputError(
+            "The solver returned a plan whose rows and columns do not sum to the weights of the"
+            " two measures; each has sum 1.",
+            "wrong-coupling",
+        )
+    return found
 
 
 def _upper_from_messages(

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from fedwad._checks import format_value
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.federation import Answer, NamedSites, Question
 from fedwad.messages.codec import Envelope, pack, unpack
 from fedwad.messages.columns import ColumnsReply, DescribeRequest, Description
 from fedwad.messages.message import BundleReply, Failure, Reply, error_of
 
+Packed = bytes | bytearray | memoryview
 R = TypeVar("R", bound=Reply | BundleReply | Failure)
 
 
@@ -44,9 +46,11 @@ class RemoteFederation(NamedSites, ABC):
     @abstractmethod
     def exchange(
         self, messages: Mapping[str, bytes], timeout: float
-    ) -> Mapping[str, bytes | Failure]:
+    ) -> Mapping[str, Packed | Failure]:
         """Carry a message to each named site, all at once; return what each answers within
-        `timeout` seconds."""
+        `timeout` seconds.
+
+        A site that is silent is left out; a `Failure` says more of one."""
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         described = {
@@ -60,19 +64,26 @@ class RemoteFederation(NamedSites, ABC):
         packed = {key: pack(Envelope(request, request_id)) for key, request in distinct.items()}
         messages = {name: packed[id(request)] for name, request in requests.items()}
         came = self.exchange(messages, self._timeout) if messages else {}
+        if not isinstance(came, Mapping):
+            raise FederationError(
+                f"exchange returned {format_value(came)}; return what each site answered, by name.",
+                "bad-message",
+            )
         answers = {
-            name: self._unpack(name, came[name], request_id) for name in requests if name in came
+            name: self._unpack(name, came[name], request_id)
+            for name in requests
+            if came.get(name) is not None
         }
         checked = {name: self._check_features(name, answer) for name, answer in answers.items()}
         return {**described, **checked}
 
-    def _unpack(self, name: str, packed: bytes | Failure, request_id: str) -> Answer:
+    def _unpack(self, name: str, packed: Packed | Failure, request_id: str) -> Answer:
         """The answer of this site, or a failure if it cannot be used; notes the digest of its
         features."""
         if isinstance(packed, Failure):
             return packed
         try:
-            envelope = unpack(packed)
+            envelope = unpack(bytes(packed) if isinstance(packed, Packed) else packed)
         except FederationError as error:
             own = error.code if error.code == "wrong-version" else ""
             return Failure("invalid_reply", str(error), own)

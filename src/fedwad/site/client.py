@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedwad._blas import single_threaded_blas
+from fedwad._checks import format_value
 from fedwad._words import to_printable
 from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
 from fedwad.messages.codec import (
@@ -110,6 +111,11 @@ class Client:
         policy_file: Path | None = None,
         source: SiteFile | None = None,
     ) -> None:
+        if not isinstance(data, Dataset | RawTable):
+            raise InputError(
+                f"data is {format_value(data)}; give fedwad.federation.read(...) of it.",
+                "bad-option",
+            )
         self.ledger = Ledger() if ledger is None else ledger
         self._source, self._stamp = source, None if source is None else source.first
         self._stamps: dict[object, str] = {}  # the digest of what the source held by another stamp
