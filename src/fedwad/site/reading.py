@@ -27,7 +27,7 @@ from fedwad.tables import (
 )
 from fedwad.tables.batches import Batches, Part, read_batches, thinned
 from fedwad.tables.conflicts import join_names
-from fedwad.tables.csv import check_size
+from fedwad.tables.csv import check_bytes
 from fedwad.tables.read import FORMATS as TABLE_FORMATS
 from fedwad.tables.read import file_suffix, is_folder
 from fedwad.tables.select import (
@@ -408,7 +408,7 @@ def _refuse_columns(columns: Columns, name: str) -> None:
 def _read_npz(path: Path) -> Dataset:
     """The array X, or the only one beside labels and weights, whatever its name."""
     with zipfile.ZipFile(path) as packed:
-        check_size(sum(member.file_size for member in packed.infolist()), path)
+        check_bytes(sum(member.file_size for member in packed.infolist()), path)
     with np.load(path, allow_pickle=False) as archive:
         keys = list(archive.files)
 

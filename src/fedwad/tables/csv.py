@@ -80,7 +80,7 @@ def read_csv(path: Path, options: FileOptions, parts: Sequence[Path] = ()) -> Ta
                 raise _other_columns_error(part, parts[0])
         texts.append(data.strip(b"\r\n"))
         size += len(data)
-        check_size(size, path)
+        check_bytes(size, path)
     lines = [names, *texts]
     return read_text(path, b"\n".join(filter(None, lines)) + b"\n", notes, options)
 
@@ -543,7 +543,7 @@ _CHUNK_BYTES = 1 << 20  # number of bytes decoded or unpacked at a time
 
 def read_utf8(path: Path, encoding: str | None = None, elementwise: bool = False) -> bytes:
     """The content of a text file in UTF-8, without a byte order mark; never more in memory than
-    `check_size` lets.
+    `check_bytes` lets.
 
     With `elementwise` nothing is detected but the mark, because one byte of one row would decide
     how all others are read: without `encoding` the text is UTF-8, and what is not valid in it, or
@@ -554,7 +554,7 @@ def read_utf8(path: Path, encoding: str | None = None, elementwise: bool = False
     for block in _blocks(path):
         blocks.append(block)
         size += len(block)
-        check_size(size, path)
+        check_bytes(size, path)
     text = b"".join(_in_utf8(iter(blocks), encoding, path, elementwise))
     return text.replace(b"\0", "\ufffd".encode()) if elementwise else text
 
@@ -623,7 +623,7 @@ def largest_size() -> int:
     return memory // 3
 
 
-def check_size(size: int, name: str | Path) -> None:
+def check_bytes(size: int, name: str | Path) -> None:
     """InputError if this many bytes of a table, unpacked, are too many for this machine."""
     largest = largest_size()
     if size > largest:

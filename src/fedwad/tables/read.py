@@ -20,7 +20,7 @@ from fedwad.errors import InputError
 from fedwad.tables.columns import arrow_column, number_column, object_column, text_of
 from fedwad.tables.csv import (
     FileOptions,
-    check_size,
+    check_bytes,
     read_csv,
     read_text,
     refusing,
@@ -225,7 +225,7 @@ def _read_parquet(path: Path, files: Sequence[Path], options: FileOptions) -> Ta
     with refusing(unreadable):
         contents = map(parquet.read_metadata, files)
         groups = (one.row_group(k) for one in contents for k in range(one.num_row_groups))
-        check_size(sum(group.total_byte_size for group in groups), path)
+        check_bytes(sum(group.total_byte_size for group in groups), path)
         content = parquet.read_table(path)
     return _read_frame(content, str(path), options)
 
@@ -280,7 +280,7 @@ def _sheet_rows(
     unreadable = InputError(f"{path} cannot be read as .xlsx; is it complete?", "unreadable-file")
     with refusing(unreadable):
         with zipfile.ZipFile(path) as archive:
-            check_size(sum(member.file_size for member in archive.infolist()), path)
+            check_bytes(sum(member.file_size for member in archive.infolist()), path)
         workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
     bad_cell = InputError(
         f"{path} has a cell that cannot be read; open it in Excel and save it again.",
