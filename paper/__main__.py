@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fedwad._options import check_position
 from fedwad.errors import FedwadError, InputError
 from paper.experiment import NAMES, Outcome, Progress, Size, experiment, has_cuda, run
 
@@ -36,13 +37,15 @@ def main(words: list[str] | None = None) -> int:
         help="the paper's sizes, as far as they were ever run here; on by itself where there is a"
         " CUDA device",
     )
-    parser.add_argument("--t", help="own, random or a number, where the experiment has a t")
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of results")
+    parser.add_argument("--t", help="own, random or a number: for otdd, matrices and boosting")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results"), help="folder of results (default: results)"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run measured")
     options = parser.parse_args(words)
-    t = options.t if options.t in (None, "own", "random") else float(options.t)
     whole: Size = "whole" if options.whole or has_cuda() else "reduced"
     try:
+        t = None if options.t is None else check_position(options.t, "t")
         for name in _names(options.name, options.number):
             chosen: Size = "quick" if options.quick else whole
             _print(run(experiment(name), options.out, chosen, options.fresh, t, _show))
@@ -62,12 +65,17 @@ def main(words: list[str] | None = None) -> int:
 def _names(name: str, number: int | None) -> tuple[str, ...]:
     """The experiments that are asked for."""
     if name not in ("figure", "table"):
+        if number is not None:
+            raise InputError(
+                f"{name} has no number; choose {name}, or figure or table with one.",
+                "unknown-experiment",
+            )
         return NAMES if name == "all" else (name,)
     known = FIGURES if name == "figure" else TABLES
     if number not in known:
+        what = f"A {name} has a number" if number is None else f"No {name} {number} can be run"
         raise InputError(
-            f"The paper has no {name} {number} to run; choose {name}"
-            f" {', '.join(map(str, sorted(known)))}.",
+            f"{what}; choose {name} {', '.join(map(str, sorted(known)))}.",
             "unknown-experiment",
         )
     return (known[number],)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -359,6 +359,9 @@ def fetch(dataset: str, remote: RemoteFile, alternative: str) -> Path:
             reasons.append(f"{host} sent something else than the published file")
         else:
             return Path(path)
+    with suppress(OSError):  # pooch makes the folder before it asks; one that has files stays
+        folder.rmdir()
+        folder.parent.rmdir()
     why = ", ".join(dict.fromkeys(reasons))  # two mirrors may be one host
     raise InputError(
         f"{dataset} is not on this machine and cannot be downloaded ({why}); connect to the"

@@ -202,6 +202,22 @@ class TestNames:
         with fails(InputError, "unknown-experiment"):
             experiment("tor")
 
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["figure"], "A figure has a number; choose figure 2, 3"),
+            (["table", "9"], "No table 9 can be run; choose table 1, 2"),
+            (["toy", "3"], "toy has no number"),
+            (["otdd", "--t", "mine"], "t is 'mine'"),
+        ],
+    )
+    def test_words_that_name_none(self, words, said, tmp_path, capsys):
+        assert main([*words, "--quick", "--out", str(tmp_path)]) == 2
+        error = capsys.readouterr().err.strip()
+        assert_one_sentence(error)
+        assert said in error
+        assert not list(tmp_path.iterdir())
+
     def test_an_unknown_one_on_the_command_line(self, tmp_path):
         done = command("tor", "--out", tmp_path)
         assert done.returncode == 2

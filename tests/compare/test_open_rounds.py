@@ -109,11 +109,11 @@ def product(mu, nu):
 @pytest.mark.parametrize(
     ("solver", "said"),
     [
-        (lambda mu, nu, p: product(mu, nu), "a ndarray"),
-        (lambda mu, nu, p: Coupling(mu, nu, product(mu, nu).tolist(), 1.0), "a list"),
-        (lambda mu, nu, p: Coupling(mu, nu, product(nu, mu), 1.0), "shape (6, 30)"),
-        (lambda mu, nu, p: Coupling(mu, nu, 0 * product(mu, nu), 1.0), "sum"),
-        (lambda mu, nu, p: Coupling(mu, nu, np.nan * product(mu, nu), 1.0), "sum"),
+        (lambda mu, nu, _: product(mu, nu), "a ndarray"),
+        (lambda mu, nu, _: Coupling(mu, nu, product(mu, nu).tolist(), 1.0), "a list"),
+        (lambda mu, nu, _: Coupling(mu, nu, product(nu, mu), 1.0), "shape (6, 30)"),
+        (lambda mu, nu, _: Coupling(mu, nu, 0 * product(mu, nu), 1.0), "sum"),
+        (lambda mu, nu, _: Coupling(mu, nu, np.nan * product(mu, nu), 1.0), "sum"),
     ],
 )
 def test_a_solver_without_a_coupling_is_blamed(solver, said):

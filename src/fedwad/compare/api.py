@@ -79,7 +79,9 @@ def distance(
     Parameters
     ----------
     a, b : two sites of one federation (`fed["paris"]`), or data (arrays, frames, paths), which
-        become local sites
+        become local sites. The federation's other sites are asked for "columns" too: their units
+        enter the p-value, and those of their tables the distance. A federation of the two alone
+        avoids it.
     method : "summary" for one message from each site, "fedwad" for the paper's rounds, or an
         object of `fedwad.methods`, which holds its options
     p : order of the distance, at least 1
