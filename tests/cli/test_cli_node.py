@@ -236,6 +236,15 @@ def test_a_ledger_is_verified(ledger):
     assert "entry 1 is not as it was written" in done.stderr
 
 
+def test_a_ledger_without_its_last_entries_is_not_verified(ledger):
+    with sqlite3.connect(ledger) as db:
+        db.execute("DELETE FROM entries WHERE number = 2")
+    db.close()
+    done = run("ledger", "verify", ledger)
+    assert done.returncode == 2
+    assert "was cut" in done.stderr
+
+
 def test_a_node_is_revoked_and_goes_on(site):
     client = open_client(site.data, site.policy, label_column="diagnosis")
     client.answer(SummaryRequest(1, "diag", 2.0, 0))
@@ -252,7 +261,7 @@ def test_a_node_is_revoked_and_goes_on(site):
 
 
 def test_what_does_not_exist_is_not_revoked(site):
-    wrong = [["pariss.toml"], [site.policy, "--ledger", "pariss.ledger.sqlite"]]
+    wrong = [["pariss.toml"], [site.policy, "--ledger", "pariss.ledger.sqlite"], [site.policy]]
     for words in wrong:
         done = run("node", "revoke", *words, cwd=site.folder)
         assert done.returncode == 2

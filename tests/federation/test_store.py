@@ -234,6 +234,17 @@ def test_an_earlier_entry_is_checked_when_it_decides_something_and_by_verify(pat
         found.check_chain()
 
 
+def test_a_copy_to_be_read_finds_missing_last_entries_by_the_head(path):
+    filled(path)
+    open_view(path).check_chain()
+    restore(path)
+    path.with_name(path.name + "-wal").unlink(missing_ok=True)
+    with fails(FederationError, "replaced-ledger"):
+        open_view(path).check_chain()
+    path.with_name(path.name + ".head").unlink()
+    open_view(path).check_chain()
+
+
 def cut(path):
     path.write_bytes(b"")
 

@@ -103,6 +103,7 @@ def export(file: LedgerArgument, *, out: Path | None = None) -> None:
 def verify(file: LedgerArgument, *, as_json: Json = False) -> None:
     """Is every entry as it was written, and is none missing?
 
+    `LEDGER.head` beside the file names the last entry; without it, missing last ones are not found.
     The seals find accidents and careless edits, not an operator who writes the whole file anew.
 
     Example: `fedwad ledger verify paris.ledger.sqlite`

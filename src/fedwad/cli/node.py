@@ -289,31 +289,38 @@ def revoke(
     reason: str = "",
     undo: bool = False,
 ) -> None:
-    """Stop all answers of a node. One that runs refuses from its next request on.
+    """Stop all answers of the nodes with this ledger. One that runs refuses from its next request
+    on.
 
-    What left before cannot be taken back; `fedwad ledger show --receipt` lists it.
+    What left before cannot be taken back; `fedwad ledger show --receipt --all` lists it.
 
-    Example: `fedwad node revoke paris.toml`
+    Example: `fedwad node revoke paris.toml --ledger paris.ledger.sqlite`
 
     Parameters
     ----------
     reason : why, for the ledger
     undo : let the node answer again
     """
-    # A mistyped name must not look as if its node were stopped; a policy with a mistake in it may.
-    for file in (policy, ledger):
-        if file is not None and not file.is_file():
+    # A mistyped name must not look as if its node were stopped, nor may a ledger of no node; a
+    # policy with a mistake in it may be stopped.
+    path = ledger_beside(policy) if ledger is None else ledger
+    for file in (policy, path):
+        if not file.is_file():
             raise InputError(
-                f"There is no file at {file}, so nothing was stopped; check the path.",
+                f"There is no file at {file}, so nothing was stopped; give the policy and, with"
+                " --ledger, the ledger of the node.",
                 "no-such-file",
             )
-    site_ledger = FileLedger(ledger_beside(policy) if ledger is None else ledger)
+    site_ledger = FileLedger(path)
     if undo:
         site_ledger.resume(reason)
-        print_text("The node answers again, within its policy.")
+        print_text(f"The nodes with the ledger {path} answer again, within their policy.")
     else:
         site_ledger.revoke(reason)
-        print_text("All answers are stopped; `fedwad node revoke --undo` lets the node go on.")
+        print_text(
+            f"All answers of the nodes with the ledger {path} are stopped; `fedwad node revoke"
+            " --undo` lets them go on."
+        )
 
 
 Port = Annotated[int | None, typer.Option(min=1, max=65535)]

@@ -181,6 +181,7 @@ class Ledger:
     """
 
     path: Path | None = None
+    _seen = 0, _FIRST_SEAL  # number and seal of an entry that must be there
 
     def __init__(self) -> None:
         self._thread_lock = RLock()
@@ -225,7 +226,8 @@ class Ledger:
             yield from self._db.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number")  # noqa: S608
 
     def check_chain(self) -> None:
-        """Raise FederationError unless the file and every entry are as they were written."""
+        """Raise FederationError unless the file and every entry are as they were written, up to
+        the last one that was seen or that the head names."""
         with self._thread_lock, _readable():
             if self._db.execute("PRAGMA quick_check").fetchone() != ("ok",):
                 raise _damaged("the file is not a sound database")
@@ -236,6 +238,13 @@ class Ledger:
             if row[-1] != _seal(seal, row):
                 raise _damaged(f"entry {number} is not as it was written")
             seal = row[-1]
+        self._check_present(*self._seen)
+
+    def _check_present(self, number: int, seal: str) -> None:
+        """Raise FederationError unless the entry of this number has this seal."""
+        found = self._row("SELECT seal FROM entries WHERE number = ?", number)
+        if number and (found is None or found[0] != seal):
+            raise _replaced()
 
     @property
     def totals(self) -> Totals:
@@ -513,7 +522,6 @@ class FileLedger(Ledger):
                 "hard-link",
             )
         self.path, self._identity = path, (state.st_dev, state.st_ino)
-        self._seen = 0, _FIRST_SEAL  # number and seal of an entry that the file must have
         self._size = 0  # of the file, which never shrinks
         super().__init__()
         count, last = self._row("SELECT count(*), ifnull(max(number), 0) FROM entries")
@@ -578,9 +586,7 @@ class FileLedger(Ledger):
         """FederationError unless the last entry is as it was written, and the entries that this
         object and the head have seen are there."""
         for number, seal in (self._seen, _read_head(self.head_path)):
-            found = self._row("SELECT seal FROM entries WHERE number = ?", number)
-            if number and (found is None or found[0] != seal):
-                raise _replaced()
+            self._check_present(number, seal)
         row = self._row(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1")  # noqa: S608
         if row is not None:
             self._checked(row)
@@ -601,11 +607,13 @@ class FileLedger(Ledger):
 
 
 def open_view(path: str | Path) -> Ledger:
-    """A copy in memory of a ledger file as it is, only to be read."""
+    """A copy in memory of a ledger file as it is, only to be read; `check_chain` compares it with
+    the head beside it."""
     path = Path(os.path.realpath(os.fspath(path)))
     if not path.is_file():
         raise InputError(f"There is no readable ledger at {path}; check the path.", "no-such-file")
     view, address, log = Ledger(), f"file:{quote(str(path))}?mode=ro", Path(f"{path}-wal")
+    view._seen = _read_head(path.with_name(path.name + ".head"))  # first: the file may grow
     # In a folder in which no log can be made, a file without a log is read as it is.
     if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
         address += "&immutable=1"
