@@ -137,18 +137,18 @@ class Policy:
     min_cell_size : smallest number of samples that a cell mean may average
     max_support : largest number of points of a support, cells of a summary or atoms of a coreset;
         None, or inf in a file, for no limit
-    max_queries : largest number of queries over the client's life; None, or inf in a file, for no
-        limit. A request counts once, whether its reply was sent or withheld: if it comes again, it
+    max_queries : largest number of queries in the client's ledger, across restarts and versions of
+        the data; None, or inf in a file, for no limit. A new ledger starts all counts
+        anew. A request counts once, whether its reply was sent or withheld: if it comes again, it
         gets the same reply or the same refusal
-    max_distinct_replies : how many replies of one kind may differ from each other, over the
-        client's life: a number for every kind but "describe" and "private", or a table
-        with numbers for some kinds, {"summary": 1}. A reply that was sent before is sent again; a
-        new one beyond the limit is withheld, because two different summaries can differ by a single
-        record. Of "evaluate" every query counts: each counts the records that a network of the
-        server's choice classifies correctly, and some thirty such counts show where a record lies
-        along a direction
+    max_distinct_replies : how many replies of one kind may differ from each other, in the whole
+        ledger: a number for every kind but "describe" and "private", or a table with numbers for
+        some kinds, {"summary": 1}. A reply that was sent before is sent again; a new one beyond the
+        limit is withheld, because two different summaries can differ by a single record. Of
+        "evaluate" every query counts: each counts the records that a network of the server's choice
+        classifies correctly, and some thirty such counts show where a record lies along a direction
     max_schemas : in how many different encodings a table is asked about, and in how many different
-        units numbers, over the life of the data; None, or inf in a file, for any number. From
+        units numbers, for each version of the data; None, or inf in a file, for any number. From
         encodings of its choice a server could compute rows. Sites agree on one schema for all of
         them, which serves every later question
     supports : which supports a server may choose ("transport", "cells"): "equal" for points of
@@ -169,7 +169,8 @@ class Policy:
         "spherical". If a request asks for more, the client shares this one, and the result says so
     splits : what a summary or final cells come with beyond cells, from random splits of the rows:
         "blocks" for the noise of sampling, means over blocks of rows and expected order statistics,
-        without which nothing is tested; "noise" for the noise alone; "none"
+        without which no difference between sites is tested; "noise" for the noise alone; "none".
+        Replies to "columns" have order statistics in any case
     keep : whether summaries, with their block means, may be kept in a file after the run: a matrix
         that newcomers join, or a reference for drift. The site says so in its replies; it cannot
         check
