@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_answers_agree(seed: int) -> None:
     assert found or not any(one is True for one in differs)
     if len(names) > 2:
         said = m.sentence
-        assert found == (f"The {len(names)} sites differ (p = " in said)
+        assert found == bool(re.match(r"The \d+ (tested )?sites differ \(p = ", said))
         assert (told and not found) == ("no evidence" in said)
         odd = m.eccentricity.odd if m.square is not None and not np.isnan(m.square).any() else ()
         assert not odd or found

@@ -74,7 +74,8 @@ def test_a_site_that_sends_no_blocks_costs_its_own_tests():
     assert np.isfinite(found.value).all()
     assert (found.differs[1:, 1:] == True).any()  # noqa: E712
     assert "in 2 of 6 pairs" in found.sentence
-    assert "3 pairs were not tested" in found.sentence
+    assert "The 3 tested sites differ" in found.sentence
+    assert "liar was not tested" in found.sentence
     assert "nan" not in found.sentence
     assert fedwad.MatrixResult.from_dict(found.to_dict()) == found
 

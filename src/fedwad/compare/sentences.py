@@ -27,8 +27,8 @@ ALPHA = 0.05
 NOT_TESTED = "Not tested: blocks of rows have no private form."
 #: Why nothing else is tested.
 NO_BLOCKS = (
-    "no block means came, since policies withhold them, units are too few, rows have weights or"
-    " vary a thousand times more than elsewhere"
+    "no block means came, since policies withhold them, rows or units are too few, rows have"
+    " weights or vary a thousand times more than elsewhere"
 )
 #: What the test of labelled data is about.
 NO_LABELS = "The test compares features, not labels."
