@@ -63,8 +63,13 @@ def repeatable_noise(monkeypatch):
     def release_schema(points, draft, mu):
         return schema_release(points, draft, mu, seeded(points, draft.to_toml(), mu))
 
+    def release_columns(points, columns, mu):
+        return columns_release(points, columns, mu, seeded(points, *map(repr, columns), mu))
+
     private_release, schema_release = private.release, private.release_schema
+    columns_release = private.release_columns
     monkeypatch.setattr(private, "release", release)
+    monkeypatch.setattr(private, "release_columns", release_columns)
     monkeypatch.setattr(private, "release_schema", release_schema)
 
 
